@@ -1,0 +1,218 @@
+"""What the paths need from the outside, in interfaces of a few methods each.
+
+Stores and the embedder are synchronous and thread-safe: async callers go through
+``asyncio.to_thread``. What waits on a network model is async.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from assistant.core.domain import Access, Box, Chunk, Document, Hit, PageReading, Reading, Usage
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class BlobStore(Protocol):
+    """Bytes by content: the same bytes are kept once. Keys are SHA-256 hex digests."""
+
+    def put(self, data: bytes | BinaryIO) -> str:
+        """Store and return the key. DiskFull when there is no room; never half a blob."""
+        ...
+
+    def path(self, key: str) -> Path:
+        """A local file with the blob's bytes. NotFound."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Forget the blob; deleting what is not there is no error."""
+        ...
+
+
+class Embedder(Protocol):
+    """Text to unit vectors. A query and a passage are embedded differently."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_query(self, text: str) -> list[float]: ...
+
+    def embed_passages(self, texts: Sequence[str]) -> list[list[float]]: ...
+
+    def count_tokens(self, text: str) -> int:
+        """Length of ``text`` for this model; chunks are sized by it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """What is looked for, and in which collections it may be found."""
+
+    text: str
+    vector: Sequence[float] | None
+    access: Access
+    limit: int = 12
+    document_ids: frozenset[str] = field(default_factory=frozenset[str])  # empty: all
+
+
+class ChunkIndex(Protocol):
+    """Hybrid search over chunks (dense + BM25, fused by RRF). One schema, Edge or a server behind it."""
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> None:
+        """Write chunks with their BM25 vector; dense vectors may follow later (None)."""
+        ...
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Best first, only from collections that ``query.access`` allows."""
+        ...
+
+    def neighbours(self, chunk: Chunk, access: Access, reach: int = 1) -> list[Chunk]:
+        """The chunks just before and after in the document, in order, without ``chunk`` itself."""
+        ...
+
+    def unembedded(self, limit: int) -> list[Chunk]:
+        """Chunks that wait for their dense vector, oldest document first."""
+        ...
+
+    def delete(self, document_id: str, keep: frozenset[str] | None = None) -> None:
+        """Remove the document's chunks, but for the ids in ``keep``."""
+        ...
+
+    def count(self, document_id: str) -> int: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A chat message; ``images`` are PNG, JPEG or WebP files' bytes, shown to a VLM before the text."""
+
+    role: str  # "system", "user", "assistant"
+    text: str
+    images: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished model reply. ``truncated``: it stopped at the token limit."""
+
+    text: str
+    usage: Usage
+    truncated: bool = False
+
+
+class ChatModel(Protocol):
+    """Any OpenAI-compatible endpoint. Both raise EndpointDown / EndpointBusy after their retries."""
+
+    @property
+    def model(self) -> str: ...
+
+    def stream(self, messages: Sequence[Message], *, purpose: str) -> AsyncIterator[str | Completion]:
+        """Pieces of text as they come, then one Completion with the whole."""
+        ...
+
+    async def complete(self, messages: Sequence[Message], *, purpose: str) -> Completion: ...
+
+
+class ImageReader(Protocol):
+    """OCR or a VLM: what stands on a picture."""
+
+    async def read(self, image: Image, regions: Sequence[Box] = ()) -> Reading:
+        """Read ``image``, or only ``regions`` of it; boxes come back in fractions of the whole
+        (upright) image. WorkerDied, EndpointDown, EndpointBusy."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Catalogue(Protocol):
+    """Documents, pages, readings and usage. Every read takes an Access and hides what it forbids
+    behind NotFound, so that nobody learns what exists."""
+
+    def add_document(self, document: Document, blob: str) -> Document: ...
+
+    def document(self, document_id: str, access: Access) -> Document: ...
+
+    def documents(self, access: Access) -> list[Document]: ...
+
+    def blob(self, document_id: str, access: Access) -> str:
+        """The blob key of the document's source file."""
+        ...
+
+    def update_document(self, document: Document) -> None: ...
+
+    def put_page(self, document_id: str, page: PageReading) -> None: ...
+
+    def page(self, document_id: str, number: int, access: Access) -> PageReading: ...
+
+    def pages(self, document_id: str, access: Access) -> Iterator[PageReading]: ...
+
+    def delete_document(self, document_id: str, access: Access) -> Iterable[str]:
+        """Remove rows; returns the blob keys that no other document uses."""
+        ...
+
+    def record(self, usage: Usage) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file someone hands over. ``path`` is local and stays until the submission returns."""
+
+    path: Path
+    name: str
+    collection: str = "default"
+    password: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of an upload: its document, and whether the same bytes were there already."""
+
+    document: Document
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A document while it is being read; ``page`` is the page that just ended, if one did."""
+
+    document: Document
+    page: PageReading | None = None
+
+
+class Ingestion(Protocol):
+    """The write path as the read path's interfaces see it."""
+
+    async def submit(self, upload: Upload, access: Access) -> Submission:
+        """Accept a file: it is stored and queued when this returns, and survives a crash.
+        BadInput when it can be seen at once that it cannot be read; DiskFull; AccessDenied."""
+        ...
+
+    def progress(self, document_id: str, access: Access) -> AsyncIterator[Progress]:
+        """What happens to a document, from now until its end (the last one is final)."""
+        ...
+
+    async def reread(self, document_id: str, access: Access) -> Document: ...
+
+    async def delete(self, document_id: str, access: Access) -> None:
+        """Remove points, rows and blobs, and verify that none is left."""
+        ...
+
+    async def read_image(self, image: Image) -> Reading:
+        """Read a picture without keeping it (for pictures in the chat when no VLM is there)."""
+        ...
+
+
+class PageImages(Protocol):
+    """Page images for citations."""
+
+    def page_image(self, document_id: str, number: int, access: Access, boxes: Sequence[Box] = ()) -> bytes:
+        """The upright page as a JPEG with ``boxes`` drawn on it. NotFound."""
+        ...

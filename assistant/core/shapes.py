@@ -1,0 +1,299 @@
+"""The stable JSON shapes of the command line and the HTTP API, as pydantic models.
+
+Fields may be added, never renamed or removed. Boxes are ``[x0, y0, x1, y1]`` in fractions of the page,
+origin top left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from assistant.core.domain import Answer, Block, Citation, Decision, Document, PageReading, Receipt, Usage
+
+BoxShape = tuple[float, float, float, float]
+
+
+class Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class BlockShape(Shape):
+    kind: str
+    text: str
+    html: str | None
+    bbox: BoxShape
+    confidence: float
+    reader: str
+    level: int
+
+    @classmethod
+    def of(cls, block: Block) -> BlockShape:
+        return cls(
+            kind=block.kind,
+            text=block.text,
+            html=block.html,
+            bbox=block.bbox,
+            confidence=round(block.confidence, 4),
+            reader=block.reader,
+            level=block.level,
+        )
+
+
+class DecisionShape(Shape):
+    question: str
+    score: float
+    threshold: float
+    outcome: str
+    reason: str
+    region: BoxShape | None
+
+    @classmethod
+    def of(cls, decision: Decision) -> DecisionShape:
+        return cls(
+            question=decision.question,
+            score=decision.score,
+            threshold=decision.threshold,
+            outcome=decision.outcome,
+            reason=decision.reason,
+            region=decision.region,
+        )
+
+
+class ReceiptShape(Shape):
+    reason: str
+    decisions: list[DecisionShape]
+    features: dict[str, float]
+    seconds: dict[str, float]
+    visual_tokens: int
+    wants_vlm: bool
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> ReceiptShape:
+        return cls(
+            reason=receipt.reason,
+            decisions=[DecisionShape.of(decision) for decision in receipt.decisions],
+            features={name: round(value, 4) for name, value in receipt.features.items()},
+            seconds={name: round(value, 4) for name, value in receipt.seconds.items()},
+            visual_tokens=receipt.visual_tokens,
+            wants_vlm=receipt.wants_vlm,
+        )
+
+
+class PageShape(Shape):
+    number: int
+    reader: Literal["text", "ocr", "vlm", "mixed", "none"]
+    status: Literal["read", "low_confidence", "blank", "failed"]
+    confidence: float
+    text: str
+    blocks: list[BlockShape]
+    receipt: ReceiptShape
+    seconds: float
+    error: str | None
+    turned: int
+    width: float
+    height: float
+
+    @classmethod
+    def of(cls, page: PageReading) -> PageShape:
+        return cls(
+            number=page.number,
+            reader=page.reader.value,
+            status=page.status.value,
+            confidence=round(page.confidence, 4),
+            text=page.text,
+            blocks=[BlockShape.of(block) for block in page.blocks],
+            receipt=ReceiptShape.of(page.receipt),
+            seconds=round(page.seconds, 4),
+            error=page.error or None,
+            turned=page.turned,
+            width=page.width,
+            height=page.height,
+        )
+
+
+class FileShape(Shape):
+    name: str
+    sha256: str
+    pages: int
+
+
+class ReadShape(Shape):
+    """`perito read`."""
+
+    document: FileShape
+    pages: list[PageShape]
+
+
+class DocumentShape(Shape):
+    """A document in `perito ingest`, `perito documents` and GET /api/documents."""
+
+    id: str
+    name: str
+    status: Literal["queued", "reading", "complete", "partial", "failed"]
+    pages: int
+    pages_done: int
+    pages_failed: int
+    readers: dict[str, int]
+    chunks: int
+    chunks_embedded: int
+    collection: str
+    sha256: str
+    version: int
+    size: int
+    media_type: str
+    seconds: float
+    error: str | None
+    duplicate: bool
+    created: datetime | None
+
+    @classmethod
+    def of(cls, document: Document, duplicate: bool = False) -> DocumentShape:
+        readers = {"text": 0, "ocr": 0, "vlm": 0} | {str(name): count for name, count in document.readers.items()}
+        return cls(
+            id=document.id,
+            name=document.name,
+            status=document.status.value,
+            pages=document.pages,
+            pages_done=document.pages_done,
+            pages_failed=document.pages_failed,
+            readers=readers,
+            chunks=document.chunks,
+            chunks_embedded=document.chunks_embedded,
+            collection=document.collection,
+            sha256=document.sha256,
+            version=document.version,
+            size=document.size,
+            media_type=document.media_type,
+            seconds=round(document.seconds, 3),
+            error=document.error or None,
+            duplicate=duplicate,
+            created=document.created,
+        )
+
+
+class RejectedShape(Shape):
+    """A file that was not accepted at all."""
+
+    id: None = None
+    name: str
+    status: Literal["failed"] = "failed"
+    pages: int = 0
+    readers: dict[str, int] = {}
+    seconds: float = 0.0
+    error: str
+
+
+class IngestShape(Shape):
+    """`perito ingest`, POST and GET /api/documents."""
+
+    documents: list[DocumentShape | RejectedShape]
+
+
+class SentenceShape(Shape):
+    text: str
+    citations: list[int]
+    verdict: Literal["quoted", "supported", "unsupported", "uncited"]
+
+
+class CitationShape(Shape):
+    number: int
+    document: str
+    document_id: str
+    page: int
+    boxes: list[BoxShape]
+    reader: str
+    confidence: float
+    text: str
+
+    @classmethod
+    def of(cls, citation: Citation) -> CitationShape:
+        return cls(
+            number=citation.number,
+            document=citation.document,
+            document_id=citation.document_id,
+            page=citation.page,
+            boxes=list(citation.boxes),
+            reader=citation.reader,
+            confidence=round(citation.confidence, 4),
+            text=citation.text,
+        )
+
+
+class UsageShape(Shape):
+    purpose: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    visual_tokens: int
+    seconds: float
+    price: float
+
+    @classmethod
+    def of(cls, usage: Usage) -> UsageShape:
+        return cls(
+            purpose=usage.purpose,
+            model=usage.model,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            visual_tokens=usage.visual_tokens,
+            seconds=round(usage.seconds, 4),
+            price=usage.price,
+        )
+
+
+class AnswerShape(Shape):
+    """`perito ask` and POST /api/ask."""
+
+    question: str
+    answer: str
+    refused: bool
+    quoted: bool
+    language: str
+    sentences: list[SentenceShape]
+    citations: list[CitationShape]
+    usage: list[UsageShape]
+    seconds: float
+
+    @classmethod
+    def of(cls, answer: Answer) -> AnswerShape:
+        return cls(
+            question=answer.question,
+            answer=answer.text,
+            refused=answer.refused,
+            quoted=answer.quoted,
+            language=answer.language,
+            sentences=[
+                SentenceShape(text=s.text, citations=list(s.citations), verdict=s.verdict.value) for s in answer.sentences
+            ],
+            citations=[CitationShape.of(citation) for citation in answer.citations],
+            usage=[UsageShape.of(usage) for usage in answer.usage],
+            seconds=round(answer.seconds, 3),
+        )
+
+
+class ErrorShape(Shape):
+    """Every error of the HTTP API, and of the command line with --json."""
+
+    error: ErrorDetail
+
+
+class ErrorDetail(Shape):
+    code: str
+    message: str
+    advice: str
+
+
+def dump(shape: BaseModel) -> dict[str, Any]:
+    """The shape as plain JSON values."""
+    return shape.model_dump(mode="json")
+
+
+def read_shape(name: str, sha256: str, total_pages: int, pages: Sequence[PageReading]) -> ReadShape:
+    """What `perito read` prints."""
+    return ReadShape(
+        document=FileShape(name=name, sha256=sha256, pages=total_pages), pages=[PageShape.of(page) for page in pages]
+    )
