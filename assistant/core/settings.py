@@ -130,7 +130,11 @@ class Settings(BaseSettings):
     """The whole tree. Build it with ``load_settings``."""
 
     model_config = SettingsConfigDict(
-        env_prefix="PERITO_", env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+        env_prefix="PERITO_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
     )
 
     home: Path = Field(description="Folder that holds all state.")
@@ -173,7 +177,9 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**values)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise Misconfigured(f"The settings are not usable: {problems}", f"Mend {file} or the PERITO_ variables") from None
+        raise Misconfigured(
+            f"The settings are not usable: {problems}", f"Mend {file} or the PERITO_ variables"
+        ) from None
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -267,7 +267,8 @@ class AnswerShape(Shape):
             quoted=answer.quoted,
             language=answer.language,
             sentences=[
-                SentenceShape(text=s.text, citations=list(s.citations), verdict=s.verdict.value) for s in answer.sentences
+                SentenceShape(text=s.text, citations=list(s.citations), verdict=s.verdict.value)
+                for s in answer.sentences
             ],
             citations=[CitationShape.of(citation) for citation in answer.citations],
             usage=[UsageShape.of(usage) for usage in answer.usage],

@@ -1,0 +1,1 @@
+"""Tests mirror the packages. ``documents`` finds the real documents, ``fakes`` implements the ports."""
