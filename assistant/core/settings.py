@@ -155,11 +155,11 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic passes all five
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return env_settings, init_settings  # the file is passed as init values; the environment wins
 
@@ -172,7 +172,7 @@ def load_settings(**overrides: Any) -> Settings:
     home = Path(os.environ.get("PERITO_HOME") or overrides.get("home") or platformdirs.user_data_dir("perito", False))
     file = Path(os.environ.get("PERITO_CONFIG") or home / "perito.toml")
     _reject_unknown_variables(os.environ)
-    values = {**_read_toml(file), **overrides, "home": home.expanduser().resolve()}
+    values: dict[str, Any] = {**_read_toml(file), **overrides, "home": home.expanduser().resolve()}
     try:
         return Settings(**values)
     except ValidationError as error:
