@@ -193,6 +193,44 @@ class IngestShape(Shape):
     documents: list[DocumentShape | RejectedShape]
 
 
+class PageSummaryShape(Shape):
+    """How a page of a document ended, without its text."""
+
+    number: int
+    reader: Literal["text", "ocr", "vlm", "mixed", "none"]
+    status: Literal["read", "low_confidence", "blank", "failed"]
+    confidence: float
+    seconds: float
+    error: str | None
+    receipt: ReceiptShape
+
+    @classmethod
+    def of(cls, page: PageReading) -> PageSummaryShape:
+        return cls(
+            number=page.number,
+            reader=page.reader.value,
+            status=page.status.value,
+            confidence=round(page.confidence, 4),
+            seconds=round(page.seconds, 4),
+            error=page.error or None,
+            receipt=ReceiptShape.of(page.receipt),
+        )
+
+
+class DocumentDetailShape(Shape):
+    """`perito documents show` and GET /api/documents/{id}."""
+
+    document: DocumentShape
+    pages: list[PageSummaryShape]
+
+
+class ProgressShape(Shape):
+    """One event of GET /api/documents/{id}/progress; ``page`` is the page that just ended, if one did."""
+
+    document: DocumentShape
+    page: PageSummaryShape | None
+
+
 class SentenceShape(Shape):
     text: str
     citations: list[int]
