@@ -1,0 +1,183 @@
+"""The whole path of a document, in order: source -> pages -> triage -> readers -> blocks -> judgement.
+
+A bad page never kills a document: it ends FAILED with the reason, and the others go on. What is read
+here is published by ``worker`` page by page, as soon as each is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from assistant.core.domain import Block, PageReading, PageStatus, Reader, Reading, Receipt, Word
+from assistant.core.errors import PeritoError, TransientError
+from assistant.core.ports import ImageReader
+from assistant.core.settings import Settings
+from ingestion.blocks import merge_blocks, replace_regions
+from ingestion.pages import Page
+from ingestion.readers.text import read_text
+from ingestion.sources import Source
+from ingestion.triage import Judgement, Plan, judge_page, plan_page
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+log = logging.getLogger(__name__)
+
+
+class StructuringReader(ImageReader, Protocol):
+    """The OCR reader, which can also order another reader's words by the look of the page."""
+
+    async def structure(self, image: Image, words: Sequence[Word]) -> Reading: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A page's blocks so far and the readings they come from."""
+
+    blocks: tuple[Block, ...]
+    readings: tuple[Reading, ...]
+    image: Image | None = None  # upright; there when a reader needed it
+
+    @property
+    def turned(self) -> int:
+        return next((reading.turned for reading in self.readings if reading.turned), 0)
+
+
+class Pipeline:
+    """Reads documents. One instance serves all documents; it holds no state of theirs."""
+
+    def __init__(self, settings: Settings, ocr: StructuringReader, vlm: ImageReader | None, in_flight: int) -> None:
+        """``in_flight``: pages read at the same time, which bounds the rendered pages in memory."""
+        self._settings = settings
+        self._ocr = ocr
+        self._vlm = vlm
+        self._in_flight = in_flight
+
+    async def read_document(self, source: Source, skip: Collection[int] = ()) -> AsyncIterator[PageReading]:
+        """All pages but those in ``skip``, each as soon as it is read."""
+        numbers = (number for number in range(1, source.page_count + 1) if number not in skip)
+        pending: set[asyncio.Task[PageReading]] = set()
+        try:
+            for number in numbers:
+                pending.add(asyncio.create_task(self.read_page(source, number)))
+                if len(pending) >= self._in_flight:
+                    done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                    for task in sorted(done, key=lambda task: task.result().number):
+                        yield task.result()
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in sorted(done, key=lambda task: task.result().number):
+                    yield task.result()
+        finally:
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    async def read_page(self, source: Source, number: int) -> PageReading:
+        """One page, whatever happens: what cannot be read comes back FAILED with the reason."""
+        started = time.perf_counter()
+        try:
+            page = await asyncio.to_thread(source.page, number)
+            reading = await self._read(page)
+        except PeritoError as error:
+            reading = failed_page(number, str(error))
+        except Exception as error:  # a library's bug on one page must not cost the document
+            log.exception("page %d could not be read", number)
+            reading = failed_page(number, f"This page could not be read: {type(error).__name__}: {error}")
+        return replace(reading, seconds=time.perf_counter() - started)
+
+    async def _read(self, page: Page) -> PageReading:
+        plan = await asyncio.to_thread(plan_page, page, self._settings.triage)
+        draft = await self._read_cheaply(page, plan)
+        judgement = judge_page(plan, draft.blocks, draft.readings, self._settings.triage)
+        if judgement.wants_vlm and self._vlm is not None:
+            draft, judgement = await self._read_expensively(self._vlm, page, plan, draft, judgement)
+        return published_page(page, plan, draft, judgement)
+
+    async def _read_cheaply(self, page: Page, plan: Plan) -> Draft:
+        """The page's own text, OCR, or both: whatever the plan says."""
+        if plan.route is Reader.NONE:
+            return Draft((), ())
+        if plan.route is Reader.TEXT and not plan.wants_layout:
+            reading = await asyncio.to_thread(read_text, page)
+            return Draft(reading.blocks, (reading,))
+        image = await asyncio.to_thread(page.render, self._settings.ocr.dpi)
+        if plan.route is Reader.TEXT:
+            reading = await self._ocr.structure(image, page.words)
+            return Draft(reading.blocks, (reading,), image)
+        if plan.route is Reader.OCR:
+            reading = await self._ocr.read(image)
+            return Draft(reading.blocks, (reading,), _turned(image, reading.turned))
+        text, ocr = await asyncio.gather(asyncio.to_thread(read_text, page), self._ocr.read(image, plan.regions))
+        return Draft(merge_blocks(text, ocr), (text, ocr), image)
+
+    async def _read_expensively(
+        self, vlm: ImageReader, page: Page, plan: Plan, draft: Draft, judgement: Judgement
+    ) -> tuple[Draft, Judgement]:
+        """Let the VLM read what the cheap readers could not; where it fails, their reading stands."""
+        image = draft.image
+        if image is None:
+            image = await asyncio.to_thread(page.render, self._settings.ocr.dpi)
+        try:
+            reading = await vlm.read(image, judgement.vlm_regions)
+        except TransientError as error:
+            log.warning("page %d keeps its cheap reading: %s", page.number, error)
+            return draft, replace(judgement, reason=f"{judgement.reason} {error.message}, so the first reading stands.")
+        if not reading.blocks:
+            kept = replace(draft, readings=(*draft.readings, reading))
+            return kept, replace(judgement, reason=f"{judgement.reason} {reading.note}".strip())
+        blocks = replace_regions(draft.blocks, reading.blocks, judgement.vlm_regions)
+        better = Draft(blocks, (*draft.readings, reading), image)
+        return better, judge_page(plan, blocks, better.readings, self._settings.triage)
+
+
+def failed_page(number: int, error: str) -> PageReading:
+    """A page that nobody could read."""
+    return PageReading(number, Reader.NONE, PageStatus.FAILED, 0.0, (), Receipt(reason=error), 0.0, error=error)
+
+
+def published_page(page: Page, plan: Plan, draft: Draft, judgement: Judgement) -> PageReading:
+    """The page as it will be found, with the receipt of how it came about."""
+    lying = draft.turned in (90, 270)
+    seconds = {str(reading.reader): 0.0 for reading in draft.readings}
+    features = dict(plan.features)
+    for reading in draft.readings:
+        seconds[str(reading.reader)] += reading.seconds
+        features |= {f"{reading.reader}_{name}": value for name, value in reading.features.items()}
+    return PageReading(
+        number=page.number,
+        reader=_reader_of(draft.blocks),
+        status=judgement.status,
+        confidence=judgement.confidence,
+        blocks=draft.blocks,
+        receipt=Receipt(
+            reason=judgement.reason or plan.reason,
+            decisions=(*plan.decisions, *judgement.decisions),
+            features=features,
+            seconds=seconds,
+            visual_tokens=sum(reading.visual_tokens for reading in draft.readings),
+            wants_vlm=judgement.wants_vlm,
+        ),
+        seconds=0.0,
+        turned=draft.turned,
+        width=page.height if lying else page.width,
+        height=page.width if lying else page.height,
+        readings=draft.readings,
+    )
+
+
+def _reader_of(blocks: Sequence[Block]) -> Reader:
+    readers = {block.reader for block in blocks}
+    if not readers:
+        return Reader.NONE
+    return readers.pop() if len(readers) == 1 else Reader.MIXED
+
+
+def _turned(image: Image, degrees: int) -> Image:
+    """``image`` turned clockwise by quarters."""
+    return image.rotate(-degrees, expand=True) if degrees else image

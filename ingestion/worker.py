@@ -1,0 +1,346 @@
+"""The queue around the pipeline: what was accepted is read to its end, across crashes and full disks.
+
+A document is accepted when its bytes are in the blob store and its row is in the catalogue; from then on
+the catalogue is the queue. After a restart, unfinished documents go on with the pages still missing.
+Dense vectors follow in a loop of their own, so that pages are answerable before they are embedded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assistant.core.blobs import FolderBlobStore
+from assistant.core.catalogue import SqlCatalogue
+
+from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading
+from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TooLarge, TransientError
+from assistant.core.ports import Progress, Submission, Upload
+from assistant.core.settings import LimitSettings
+from ingestion.chunks import Carry
+from ingestion.pipeline import Pipeline, StructuringReader
+from ingestion.publish import Publisher
+from ingestion.sources import open_source, unlock
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+log = logging.getLogger(__name__)
+
+DOCUMENTS_AT_ONCE = 3  # a long document does not hold up the short ones behind it
+EMBED_BATCH = 16
+RETRY_SECONDS = (1.0, 5.0, 15.0, 60.0)  # then every minute, until there is room again
+EVERYTHING = Access("worker", None)
+
+
+class Worker:
+    """Implements the kernel's ``Ingestion`` in this process. ``start`` it in the loop that uses it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        publisher: Publisher,
+        catalogue: SqlCatalogue,
+        blobs: FolderBlobStore,
+        ocr: StructuringReader,
+        limits: LimitSettings,
+    ) -> None:
+        self._pipeline = pipeline
+        self._publisher = publisher
+        self._catalogue = catalogue
+        self._blobs = blobs
+        self._ocr = ocr
+        self._limits = limits
+        self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._listeners: dict[str, set[asyncio.Queue[Progress]]] = defaultdict(set)
+        self._to_embed = asyncio.Event()
+        self._embedded = asyncio.Event()
+        self._embedder: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take up what a former process left unfinished, and embed what waits for its vector."""
+        self._embedder = asyncio.create_task(self._embed_forever())
+        self._to_embed.set()
+        for document in await asyncio.to_thread(self._catalogue.unfinished):
+            log.info("%s goes on at page %d", document.name, document.pages_done + 1)
+            self._launch(document)
+
+    async def drain(self) -> None:
+        """Wait until everything accepted is read and embedded."""
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+        if self._embedder is not None and not self._embedder.done():
+            await asyncio.wait(
+                {asyncio.create_task(self._embedded.wait()), self._embedder}, return_when="FIRST_COMPLETED"
+            )
+
+    async def aclose(self) -> None:
+        """Stop; what is unfinished goes on at the next start."""
+        self._stopping = True
+        tasks = [*self._running.values(), *([self._embedder] if self._embedder else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._ocr.aclose()
+
+    # -- the kernel's Ingestion ---------------------------------------------------------------
+
+    async def submit(self, upload: Upload, access: Access) -> Submission:
+        """Accept a file: when this returns it is stored and queued, and survives a crash."""
+        collection = upload.collection.strip()
+        if not collection or len(collection) > 100:
+            raise BadRequest("A collection needs a name of 1 to 100 characters", "Give a shorter name")
+        if not access.allows(collection):
+            raise AccessDenied(f"{access.user} may not add to the collection {collection}")
+        document, blob = await asyncio.to_thread(self._store, upload, collection, access)
+        try:
+            claimed, created = await asyncio.to_thread(self._catalogue.claim_document, document, blob)
+        except PeritoError:
+            await asyncio.to_thread(self._discard, {blob})
+            raise
+        if not created and claimed.status in (DocumentStatus.FAILED, DocumentStatus.PARTIAL):
+            claimed = await self.reread(claimed.id, access)
+        elif claimed.id not in self._running and not claimed.status.is_final:
+            self._launch(claimed)
+        return Submission(claimed, duplicate=not created)
+
+    async def progress(self, document_id: str, access: Access) -> AsyncIterator[Progress]:
+        """What happens to a document, from now until its end (the last one is final)."""
+        queue: asyncio.Queue[Progress] = asyncio.Queue()
+        self._listeners[document_id].add(queue)
+        try:
+            document = await asyncio.to_thread(self._catalogue.document, document_id, access)
+            yield Progress(document)
+            while not document.status.is_final:
+                progress = await queue.get()
+                document = progress.document
+                yield progress
+        finally:
+            self._listeners[document_id].discard(queue)
+            if not self._listeners[document_id]:
+                self._listeners.pop(document_id, None)
+
+    async def reread(self, document_id: str, access: Access) -> Document:
+        """Read all pages again; each is replaced when its new reading is there."""
+        document = await asyncio.to_thread(self._catalogue.document, document_id, access)
+        await self._stop(document_id)
+        document = await asyncio.to_thread(self._catalogue.requeue, document_id)
+        self._launch(document)
+        return document
+
+    async def delete(self, document_id: str, access: Access) -> None:
+        """Remove points, rows and blobs, and verify that none is left."""
+        await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
+        await self._stop(document_id)
+        await asyncio.to_thread(self._remove, document_id, access)
+        self._tell(document_id, None)
+
+    async def read_image(self, image: Image) -> Reading:
+        """Read a picture without keeping it."""
+        return await self._ocr.read(image)
+
+    # -- accepting ----------------------------------------------------------------------------
+
+    def _store(self, upload: Upload, collection: str, access: Access) -> tuple[Document, str]:
+        """The file in the blob store and the row it is to get. BadInput where it cannot be read at all."""
+        size = upload.path.stat().st_size
+        name = displayed_name(upload.name)
+        if size > self._limits.upload_mb * 1_000_000:
+            raise TooLarge(f"{name} has {size // 1_000_000} MB; the limit is {self._limits.upload_mb} MB")
+        with open_source(upload.path, name=name, password=upload.password, limits=self._limits) as source:
+            pages, media_type = source.page_count, source.media_type
+        if pages > self._limits.pages:
+            raise TooLarge(f"{name} has {pages} pages; the limit is {self._limits.pages}")
+        with upload.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        blob = self._put(upload)
+        document = Document(
+            id=uuid.uuid4().hex,
+            name=name,
+            sha256=digest,
+            collection=collection,
+            status=DocumentStatus.QUEUED,
+            pages=pages,
+            size=size,
+            media_type=media_type,
+            owner=access.user,
+            created=datetime.now(UTC),
+        )
+        return document, blob
+
+    def _put(self, upload: Upload) -> str:
+        """The blob of the file. A locked PDF is kept without its lock: nobody is asked for the password
+        again when a citation shows its page, or when reading goes on after a crash."""
+        if not upload.password:
+            with upload.path.open("rb") as file:
+                return self._blobs.put(file)
+        with unlock(upload.path, upload.password) as file:
+            return self._blobs.put(file)
+
+    def _discard(self, blobs: set[str]) -> None:
+        for blob in blobs:
+            if not self._catalogue.blob_in_use(blob):
+                self._blobs.delete(blob)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _launch(self, document: Document) -> None:
+        task = asyncio.create_task(self._run(document), name=f"read {document.name}")
+        self._running[document.id] = task
+        task.add_done_callback(lambda _: self._running.pop(document.id, None))
+
+    async def _stop(self, document_id: str) -> None:
+        task = self._running.get(document_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self, document: Document) -> None:
+        """Read one document to its end. Trouble that may pass is waited out; nothing accepted is dropped."""
+        attempt = 0
+        while True:
+            try:
+                async with self._slots:
+                    await self._read(document)
+                return
+            except TransientError as error:
+                delay = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
+                log.warning("%s waits %.0f s: %s", document.name, delay, error)
+                await self._note(document.id, str(error))
+                await asyncio.sleep(delay)
+                attempt += 1
+            except PeritoError as error:
+                await self._end(document.id, DocumentStatus.FAILED, str(error))
+                return
+            except Exception as error:  # a bad document never kills the worker
+                log.exception("%s could not be read", document.name)
+                message = f"{document.name} could not be read: {type(error).__name__}: {error}."
+                await self._end(document.id, DocumentStatus.FAILED, message)
+                return
+
+    async def _read(self, document: Document) -> None:
+        done = await asyncio.to_thread(self._catalogue.pages_done, document.id)
+        document = await self._update(document.id, status=DocumentStatus.READING, error="")
+        started, before = time.perf_counter(), document.seconds
+        carries: dict[int, Carry] = {}
+        path = await asyncio.to_thread(self._blob_path, document.id)
+        source = await asyncio.to_thread(lambda: open_source(path, name=document.name, limits=self._limits))
+        with source:
+            async for page in self._pipeline.read_document(source, done):
+                carry = carries.get(max((number for number in carries if number < page.number), default=0), Carry())
+                document, carries[page.number] = await asyncio.to_thread(self._publish, document, page, carry)
+                carries.pop(page.number - 64, None)
+                self._to_embed.set()
+                self._embedded.clear()
+                self._tell(document.id, Progress(document, page))
+        await asyncio.to_thread(
+            self._publisher.finish_document, document, self._catalogue.pages(document.id, EVERYTHING)
+        )
+        document = await asyncio.to_thread(self._catalogue.document, document.id, EVERYTHING)
+        failed = document.pages_failed
+        status = DocumentStatus.COMPLETE if not failed else DocumentStatus.PARTIAL
+        if failed and failed >= document.pages:
+            status = DocumentStatus.FAILED
+        error = await asyncio.to_thread(self._first_error, document.id) if failed else ""
+        seconds = before + time.perf_counter() - started
+        await self._end(document.id, status, error, seconds)
+
+    def _publish(self, document: Document, page: PageReading, carry: Carry) -> tuple[Document, Carry]:
+        """The page becomes answerable, then its row says that it is done: never the other way round."""
+        carry = self._publisher.publish_page(document, page, carry)
+        self._catalogue.put_page(document.id, page)
+        return self._catalogue.document(document.id, EVERYTHING), carry
+
+    def _blob_path(self, document_id: str) -> Path:
+        return self._blobs.path(self._catalogue.blob(document_id, EVERYTHING))
+
+    def _first_error(self, document_id: str) -> str:
+        failed = [page for page in self._catalogue.pages(document_id, EVERYTHING) if page.error]
+        numbers = ", ".join(str(page.number) for page in failed[:10]) + (", …" if len(failed) > 10 else "")
+        return f"Not read: page {numbers}. {failed[0].error}" if failed else ""
+
+    async def _end(self, document_id: str, status: DocumentStatus, error: str, seconds: float | None = None) -> None:
+        changes: dict[str, object] = {"status": status, "error": error}
+        if seconds is not None:
+            changes["seconds"] = seconds
+        document = await self._update(document_id, **changes)
+        if status is DocumentStatus.COMPLETE:
+            await self._drop_older(document)
+        log.info(
+            "%s: %s, %d of %d pages read",
+            document.name,
+            status,
+            document.pages_done - document.pages_failed,
+            document.pages,
+        )
+        self._tell(document_id, Progress(document))
+
+    async def _drop_older(self, document: Document) -> None:
+        """The versions this one replaces, now that it is whole."""
+        for old in await asyncio.to_thread(self._catalogue.older_versions, document):
+            await self._stop(old.id)
+            await asyncio.to_thread(self._remove, old.id, EVERYTHING)
+
+    async def _note(self, document_id: str, error: str) -> None:
+        """Say why a document waits, where that can still be written down."""
+        with contextlib.suppress(PeritoError):
+            document = await self._update(document_id, error=error)
+            self._tell(document_id, Progress(document))
+
+    async def _update(self, document_id: str, **changes: object) -> Document:
+        def update() -> Document:
+            document = self._catalogue.document(document_id, EVERYTHING)
+            document = replace(document, **changes)  # pyright: ignore[reportArgumentType]
+            self._catalogue.update_document(document)
+            return document
+
+        return await asyncio.to_thread(update)
+
+    def _tell(self, document_id: str, progress: Progress | None) -> None:
+        for queue in self._listeners.get(document_id, ()):
+            if progress is not None:
+                queue.put_nowait(progress)
+
+    def _remove(self, document_id: str, access: Access) -> None:
+        self._publisher.withdraw(document_id)
+        self._discard(set(self._catalogue.delete_document(document_id, access)))
+
+    # -- embedding ----------------------------------------------------------------------------
+
+    async def _embed_forever(self) -> None:
+        """Give waiting chunks their dense vectors, a small batch at a time."""
+        while True:
+            await self._to_embed.wait()
+            try:
+                embedded = await asyncio.to_thread(self._publisher.embed_pending, EMBED_BATCH, lambda: self._stopping)
+            except PeritoError as error:
+                log.warning("embedding waits: %s", error)
+                await asyncio.sleep(RETRY_SECONDS[1])
+                continue
+            if not embedded:
+                self._to_embed.clear()
+                self._embedded.set()
+
+
+def displayed_name(name: str) -> str:
+    """The last part of a path, without control characters, at most 200 characters with its ending kept."""
+    last = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    clean = "".join(character for character in last if character.isprintable()).strip() or "document"
+    if len(clean) <= 200:
+        return clean
+    suffix = Path(clean).suffix[:20]
+    return clean[: 199 - len(suffix)] + "…" + suffix
