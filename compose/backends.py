@@ -1,0 +1,137 @@
+"""What the commands work through: this process's own Perito, or the server that runs over the same home."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from assistant.core.domain import Access, Answer
+from assistant.core.errors import PeritoError
+from assistant.core.ports import Upload
+from assistant.core.settings import Settings
+from assistant.core.shapes import (
+    AnswerShape,
+    DocumentDetailShape,
+    DocumentShape,
+    PageSummaryShape,
+    ProgressShape,
+    RejectedShape,
+)
+from compose.server import find_server
+from compose.standalone import Perito, open_perito
+
+type OnProgress = Callable[[ProgressShape], None]
+LOCAL = Access("local", None)
+FILES_AT_ONCE = 4
+
+
+class Backend(Protocol):
+    """What a command may do. All raise PeritoError with a sentence for people."""
+
+    async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
+        """Add a file and wait until it is read."""
+        ...
+
+    async def finish(self) -> None:
+        """Wait until what was added is embedded, where this process has to do it."""
+        ...
+
+    async def ask(self, question: str, collection: str | None, on_piece: Callable[[str], None]) -> AnswerShape: ...
+
+    async def documents(self, collection: str | None) -> list[DocumentShape]: ...
+
+    async def document(self, document_id: str) -> DocumentDetailShape: ...
+
+    async def reread(self, document_id: str, on_progress: OnProgress) -> DocumentShape: ...
+
+    async def delete(self, document_id: str) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
+    """The running server's, else one in this process."""
+    server = find_server(settings.home)
+    if server is not None:
+        from compose.remote import RemoteBackend
+
+        async with RemoteBackend(server) as remote:
+            yield remote
+        return
+    async with open_perito(settings) as perito:
+        yield LocalBackend(perito)
+
+
+async def ingest_all(
+    backend: Backend, files: Sequence[Path], collection: str, password: str, on_progress: OnProgress
+) -> AsyncIterator[DocumentShape | RejectedShape]:
+    """Every file's outcome, in the order they end; one file's failure is its own."""
+    slots = asyncio.Semaphore(FILES_AT_ONCE)
+
+    async def one(file: Path) -> DocumentShape | RejectedShape:
+        async with slots:
+            try:
+                return await backend.ingest(file, collection, password, on_progress)
+            except PeritoError as error:
+                return RejectedShape(name=file.name, error=str(error))
+            except OSError as error:
+                return RejectedShape(
+                    name=file.name, error=f"{file} cannot be read: {error.strerror}. Check the path and its rights."
+                )
+
+    for task in asyncio.as_completed([asyncio.create_task(one(file)) for file in files]):
+        yield await task
+    await backend.finish()
+
+
+class LocalBackend:
+    """Commands over the parts in this process."""
+
+    def __init__(self, perito: Perito) -> None:
+        self._perito = perito
+
+    async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
+        submission = await self._perito.worker.submit(Upload(file, file.name, collection, password), LOCAL)
+        return await self._follow(submission.document.id, on_progress, submission.duplicate)
+
+    async def finish(self) -> None:
+        await self._perito.worker.drain()
+
+    async def ask(self, question: str, collection: str | None, on_piece: Callable[[str], None]) -> AnswerShape:
+        async for piece in self._perito.assistant.answer(question, LOCAL.narrowed(collection)):
+            if isinstance(piece, Answer):
+                return AnswerShape.of(piece)
+            on_piece(piece)
+        raise AssertionError("an answer always ends with an Answer")
+
+    async def documents(self, collection: str | None) -> list[DocumentShape]:
+        found = await asyncio.to_thread(self._perito.catalogue.documents, LOCAL.narrowed(collection))
+        return [DocumentShape.of(document) for document in found]
+
+    async def document(self, document_id: str) -> DocumentDetailShape:
+        def find() -> DocumentDetailShape:
+            document = self._perito.catalogue.document(document_id, LOCAL)
+            pages = [PageSummaryShape.of(page) for page in self._perito.catalogue.pages(document_id, LOCAL)]
+            return DocumentDetailShape(document=DocumentShape.of(document), pages=pages)
+
+        return await asyncio.to_thread(find)
+
+    async def reread(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+        await self._perito.worker.reread(document_id, LOCAL)
+        document = await self._follow(document_id, on_progress)
+        await self.finish()
+        return document
+
+    async def delete(self, document_id: str) -> None:
+        await self._perito.worker.delete(document_id, LOCAL)
+
+    async def _follow(self, document_id: str, on_progress: OnProgress, duplicate: bool = False) -> DocumentShape:
+        shape: DocumentShape | None = None
+        async for progress in self._perito.worker.progress(document_id, LOCAL):
+            shape = DocumentShape.of(progress.document, duplicate)
+            page = PageSummaryShape.of(progress.page) if progress.page else None
+            on_progress(ProgressShape(document=shape, page=page))
+        assert shape is not None  # progress always yields the document first
+        return shape

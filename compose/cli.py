@@ -1,0 +1,400 @@
+"""The `perito` command: parse, call, render.
+
+Exit codes: 0 done; 1 failed; 2 wrong use; 3 some documents partial or failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from assistant.core.errors import NotFound, PeritoError
+from assistant.core.logs import configure_logs
+from assistant.core.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from assistant.core.domain import PageReading
+    from assistant.core.shapes import DocumentShape, RejectedShape
+
+app = typer.Typer(
+    name="perito",
+    help="A chat assistant over your documents that shows where on the page it read each answer.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+documents_app = typer.Typer(no_args_is_help=True, help="What is in the collections.", rich_markup_mode=None)
+eval_app = typer.Typer(no_args_is_help=True, help="Measure answers and readings.", rich_markup_mode=None)
+app.add_typer(documents_app, name="documents")
+app.add_typer(eval_app, name="eval")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+CollectionName = Annotated[str, typer.Option("--collection", help="The collection to add to.")]
+AnyCollection = Annotated[str | None, typer.Option("--collection", help="Look only in this collection.")]
+Password = Annotated[str, typer.Option("--password", help="The password of a locked PDF.")]
+DocumentId = Annotated[str, typer.Argument(metavar="ID", help="The document's id, or the beginning of it.")]
+
+FAILED, PARTLY = 1, 3
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    collection: CollectionName = "default",
+    password: Password = "",
+    as_json: Json = False,
+) -> None:
+    """Add files and folders, and read them."""
+    outcomes = _run(_ingest(files_under(paths), collection, password, as_json))
+    if as_json:
+        _print_json({"documents": [outcome.model_dump(mode="json") for outcome in outcomes]})
+    bad = [outcome for outcome in outcomes if outcome.status in ("failed", "partial")]
+    if bad:
+        raise typer.Exit(FAILED if all(outcome.status == "failed" for outcome in outcomes) else PARTLY)
+
+
+@app.command()
+def read(
+    file: Annotated[Path, typer.Argument(help="The file to read.")],
+    password: Password = "",
+    as_json: Json = False,
+) -> None:
+    """Read a file without adding it: blocks, boxes, confidences, receipts."""
+    from assistant.core.shapes import read_shape
+
+    settings = load_settings()
+    sha256, total = _fingerprint(settings, file, password)
+    pages: list[PageReading] = []
+    _run(_read(settings, file, password, pages, None if as_json else _print_page))
+    pages.sort(key=lambda page: page.number)
+    if as_json:
+        _print_json(read_shape(file.name, sha256, total, pages).model_dump(mode="json"))
+    failed = sum(page.status == "failed" for page in pages)
+    if failed:
+        raise typer.Exit(FAILED if failed == len(pages) else PARTLY)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in any language.")],
+    collection: AnyCollection = None,
+    as_json: Json = False,
+) -> None:
+    """Ask, and get an answer with its citations."""
+    from compose.backends import open_backend
+    from compose.tables import citation_line
+
+    async def go() -> Any:
+        async with open_backend(load_settings()) as backend:
+            return await backend.ask(question, collection, (lambda _: None) if as_json else _print_piece)
+
+    answer = _run(go())
+    if as_json:
+        _print_json(answer.model_dump(mode="json"))
+        return
+    typer.echo("\n" if answer.citations else "")
+    for citation in answer.citations:
+        typer.echo(citation_line(citation))
+
+
+@documents_app.command("list")
+def documents_list(collection: AnyCollection = None, as_json: Json = False) -> None:
+    """All documents, newest first."""
+    from compose.backends import open_backend
+    from compose.tables import documents_table
+
+    async def go() -> list[DocumentShape]:
+        async with open_backend(load_settings()) as backend:
+            return await backend.documents(collection)
+
+    documents = _run(go())
+    if as_json:
+        _print_json({"documents": [document.model_dump(mode="json") for document in documents]})
+    else:
+        _print_table(documents_table(documents))
+
+
+@documents_app.command("show")
+def documents_show(document_id: DocumentId, as_json: Json = False) -> None:
+    """One document, page by page: how each was read, and why."""
+    from compose.backends import open_backend
+    from compose.tables import document_line, pages_table
+
+    async def go() -> Any:
+        async with open_backend(load_settings()) as backend:
+            return await backend.document(await _whole_id(backend, document_id))
+
+    detail = _run(go())
+    if as_json:
+        _print_json(detail.model_dump(mode="json"))
+        return
+    typer.echo(document_line(detail.document))
+    _print_table(pages_table(detail.pages))
+
+
+@documents_app.command("delete")
+def documents_delete(document_id: DocumentId, as_json: Json = False) -> None:
+    """Remove a document: its passages, its pages and its file."""
+    from compose.backends import open_backend
+
+    async def go() -> str:
+        async with open_backend(load_settings()) as backend:
+            whole = await _whole_id(backend, document_id)
+            await backend.delete(whole)
+            return whole
+
+    deleted = _run(go())
+    _print_json({"deleted": deleted}) if as_json else typer.echo(f"Deleted {deleted}.")
+
+
+@documents_app.command("reread")
+def documents_reread(document_id: DocumentId, as_json: Json = False) -> None:
+    """Read a document again, for instance after a better reader was configured."""
+    from compose.backends import open_backend
+    from compose.tables import document_line
+
+    async def go() -> DocumentShape:
+        async with open_backend(load_settings()) as backend:
+            return await backend.reread(await _whole_id(backend, document_id), lambda _: None)
+
+    document = _run(go())
+    _print_json({"documents": [document.model_dump(mode="json")]}) if as_json else typer.echo(document_line(document))
+    if document.status != "complete":
+        raise typer.Exit(FAILED if document.status == "failed" else PARTLY)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", min=1, max=65535)] = None,
+) -> None:
+    """Start the chat and the HTTP API."""
+    from compose.server import find_server, run
+
+    settings = load_settings()
+    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    settings = settings.model_copy(update={"server": settings.server.model_copy(update=changes)})
+    configure_logs(settings.log_level)
+    running = find_server(settings.home)
+    if running is not None:
+        from assistant.core.errors import StoreBusy
+
+        raise StoreBusy(f"Perito already runs on {running.url}", "Open it there, or stop it first")
+    run(settings)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check that everything Perito needs is there, and list the settings."""
+    from compose.doctor import examine
+    from compose.tables import checks_table, settings_table
+
+    report = _run(examine())
+    if as_json:
+        _print_json(report.as_dict())
+    else:
+        _print_table(checks_table(report.checks))
+        _print_table(settings_table(report.settings))
+    if not report.healthy:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def password() -> None:
+    """Make the password_hash of a user, for [[auth.users]] in perito.toml."""
+    from assistant.web.auth import hash_password
+
+    secret = (
+        typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        if sys.stdin.isatty()
+        else sys.stdin.readline()
+    )
+    if not secret.strip():
+        _fail("No password was given. Type one, or send it on standard input.", False, 2)
+    typer.echo(hash_password(secret.rstrip("\n")))
+
+
+@eval_app.command("run")
+def eval_run(
+    cases: Annotated[Path, typer.Argument(help="Questions with their answers, as JSONL or YAML.")],
+    collection: AnyCollection = None,
+    out: Annotated[Path, typer.Option(help="Folder for the JSON and HTML reports.")] = Path("eval/results"),
+    as_json: Json = False,
+) -> None:
+    """Ask every question and score page, passage, refusal and faithfulness."""
+    from compose.evaluate import evaluate_answers
+
+    report = _run(evaluate_answers(load_settings(), cases, collection, out))
+    _print_json(report.as_dict()) if as_json else _print_table(report.as_table())
+
+
+@eval_app.command("parse")
+def eval_parse(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Documents with their truth in gt/.")],
+    limit: Annotated[int | None, typer.Option(help="At most this many files of each kind of truth.", min=1)] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the JSON and HTML reports.")] = Path("eval/results"),
+    as_json: Json = False,
+) -> None:
+    """Read documents and give the character error rate against their truth."""
+    from compose.evaluate import evaluate_parsing
+
+    report = _run(evaluate_parsing(load_settings(), folder, limit, out))
+    _print_json(report.as_dict()) if as_json else _print_table(report.as_table())
+
+
+def files_under(paths: Sequence[Path]) -> list[Path]:
+    """The files named, and all files below the folders named, but for hidden ones. NotFound."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            below = sorted(file for file in path.rglob("*") if file.is_file())
+            files += [file for file in below if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+        elif path.exists():
+            files.append(path)
+        else:
+            raise NotFound(f"{path} is not there", "Check the path")
+    if not files:
+        raise NotFound("There is no file in " + ", ".join(map(str, paths)), "Name a folder that holds documents")
+    return files
+
+
+async def _ingest(
+    files: list[Path], collection: str, password: str, quiet: bool
+) -> list[DocumentShape | RejectedShape]:
+    from compose.backends import ingest_all, open_backend
+    from compose.tables import IngestProgress, outcome_line
+
+    outcomes: list[DocumentShape | RejectedShape] = []
+    async with open_backend(load_settings()) as backend:
+        with IngestProgress(len(files), shown=not quiet and sys.stderr.isatty()) as progress:
+            async for outcome in ingest_all(backend, files, collection, password, progress.update):
+                outcomes.append(outcome)
+                progress.ended(outcome)
+                if not quiet:
+                    progress.print(outcome_line(outcome))
+    return outcomes
+
+
+async def _read(settings: Settings, file: Path, password: str, pages: list[PageReading], show: Any) -> None:
+    async for page in _pages(settings, file, password):
+        pages.append(page)
+        if show:
+            show(page)
+
+
+async def _pages(settings: Settings, file: Path, password: str) -> AsyncIterator[PageReading]:
+    from ingestion.sources import open_source
+    from ingestion.wiring import build_pipeline
+
+    pipeline, ocr = build_pipeline(settings, lambda _: None)
+    try:
+        with open_source(file, name=file.name, password=password, limits=settings.limits) as source:
+            async for page in pipeline.read_document(source):
+                yield page
+    finally:
+        await ocr.aclose()
+
+
+def _fingerprint(settings: Settings, file: Path, password: str) -> tuple[str, int]:
+    import hashlib
+
+    from ingestion.sources import open_source
+
+    if not file.is_file():
+        raise NotFound(f"{file} is not a file that is there", "Check the path")
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    with open_source(file, name=file.name, password=password, limits=settings.limits) as source:
+        return digest, source.page_count
+
+
+async def _whole_id(backend: Any, beginning: str) -> str:
+    """The one document whose id begins so."""
+    found = [document.id for document in await backend.documents(None) if document.id.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(f"There is no document {beginning}", "See `perito documents list`")
+    raise NotFound(f"{len(found)} documents begin with {beginning}", "Give more of the id")
+
+
+def _print_piece(piece: str) -> None:
+    typer.echo(piece, nl=False)
+    sys.stdout.flush()
+
+
+def _print_page(page: PageReading) -> None:
+    from compose.tables import page_heading
+
+    typer.echo(page_heading(page))
+    typer.echo(page.text + "\n" if page.text else "")
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _print_table(table: Any) -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=False)
+    console.print(table)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def _fail(message: str, as_json: bool, code: int, detail: dict[str, str] | None = None) -> NoReturn:
+    if as_json:
+        _print_json({"error": detail or {"code": "wrong_use", "message": message, "advice": ""}})
+    else:
+        typer.echo(message, err=True)
+    sys.exit(code)
+
+
+def main() -> None:
+    """Run the command line; every failure is a sentence and an exit code, never a traceback."""
+    as_json = "--json" in sys.argv
+    try:
+        configure_logs("WARNING")
+        sys.exit(app(standalone_mode=False) or 0)
+    except PeritoError as error:
+        _fail(str(error), as_json, FAILED, {"code": error.code, "message": error.message, "advice": error.advice})
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        _unexpected(error, as_json)
+
+
+def _unexpected(error: Exception, as_json: bool) -> NoReturn:
+    """Wrong use as the parser words it; anything else is our bug, logged whole on request only."""
+    import logging
+    import os
+
+    show = getattr(error, "format_message", None)
+    if show is not None:
+        usage = getattr(getattr(error, "ctx", None), "get_usage", lambda: "")()
+        _fail(f"{usage}\n{show()}".strip(), as_json, getattr(error, "exit_code", 2))
+    if os.environ.get("PERITO_LOG_LEVEL") == "DEBUG":
+        logging.getLogger(__name__).exception("unexpected")
+    message = (
+        f"Something unforeseen went wrong: {type(error).__name__}: {error}. Set PERITO_LOG_LEVEL=DEBUG to see where."
+    )
+    _fail(message, as_json, FAILED, {"code": "unforeseen", "message": message, "advice": ""})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Commands over the HTTP API of the server that runs over the same home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from assistant.core import errors
+from assistant.core.errors import PeritoError, TransientError
+from assistant.core.shapes import (
+    AnswerShape,
+    DocumentDetailShape,
+    DocumentShape,
+    IngestShape,
+    ProgressShape,
+    RejectedShape,
+)
+from compose.backends import OnProgress
+from compose.server import RunningServer
+
+
+class RemoteBackend:
+    """Implements ``Backend``; use as an async context manager."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+        headers = {"Authorization": f"Bearer {server.token}"}
+        self._http = httpx.AsyncClient(
+            base_url=server.url, headers=headers, timeout=httpx.Timeout(60, read=600), trust_env=False
+        )
+
+    async def __aenter__(self) -> RemoteBackend:
+        return self
+
+    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self._http.aclose()
+
+    async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
+        with file.open("rb") as content:
+            form = {"collection": collection, "password": password}
+            reply = await self._call("POST", "/api/documents", data=form, files={"files": (file.name, content)})
+        outcome = IngestShape.model_validate(reply).documents[0]
+        if isinstance(outcome, RejectedShape):
+            raise errors.BadInput(outcome.error)
+        document = await self._follow(outcome.id, on_progress)
+        return document.model_copy(update={"duplicate": outcome.duplicate})
+
+    async def finish(self) -> None:
+        """Nothing to wait for: the server goes on embedding."""
+
+    async def ask(self, question: str, collection: str | None, on_piece: Callable[[str], None]) -> AnswerShape:
+        body = {"question": question} | ({"collection": collection} if collection else {})
+        async for event, data in self._events("POST", "/api/ask", json=body):
+            if event == "piece":
+                on_piece(data["text"])
+            elif event == "answer":
+                return AnswerShape.model_validate(data)
+            elif event == "error":
+                raise as_error(data)
+        raise TransientError("The server ended before its answer did", "Ask again")
+
+    async def documents(self, collection: str | None) -> list[DocumentShape]:
+        reply = await self._call("GET", "/api/documents", params={"collection": collection} if collection else {})
+        return [DocumentShape.model_validate(document) for document in reply["documents"]]
+
+    async def document(self, document_id: str) -> DocumentDetailShape:
+        return DocumentDetailShape.model_validate(await self._call("GET", f"/api/documents/{document_id}"))
+
+    async def reread(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+        await self._call("POST", f"/api/documents/{document_id}/reread")
+        return await self._follow(document_id, on_progress)
+
+    async def delete(self, document_id: str) -> None:
+        await self._call("DELETE", f"/api/documents/{document_id}")
+
+    async def _follow(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+        document: DocumentShape | None = None
+        async for event, data in self._events("GET", f"/api/documents/{document_id}/progress"):
+            if event == "error":
+                raise as_error(data)
+            progress = ProgressShape.model_validate(data)
+            document = progress.document
+            on_progress(progress)
+        if document is None:
+            raise TransientError("The server ended before the document was read", "See `perito documents list`")
+        return document
+
+    async def _call(self, method: str, path: str, **request: Any) -> Any:
+        try:
+            response = await self._http.request(method, path, **request)
+        except httpx.HTTPError as error:
+            raise self._gone(error) from None
+        if response.is_error:
+            raise as_error(_json(response.text))
+        return response.json() if response.content else None
+
+    async def _events(self, method: str, path: str, **request: Any) -> AsyncIterator[tuple[str, Any]]:
+        """The events of a server-sent stream as (name, data)."""
+        headers = {"Accept": "text/event-stream"}
+        try:
+            async with self._http.stream(method, path, headers=headers, **request) as response:
+                if response.is_error:
+                    raise as_error(_json((await response.aread()).decode("utf-8", "replace")))
+                event = "message"
+                async for line in response.aiter_lines():
+                    if line.startswith("event:"):
+                        event = line[6:].strip()
+                    elif line.startswith("data:"):
+                        yield event, json.loads(line[5:])
+                    elif not line:
+                        event = "message"
+        except httpx.HTTPError as error:
+            raise self._gone(error) from None
+
+    def _gone(self, error: httpx.HTTPError) -> PeritoError:
+        advice = "Look at its log, or start it again with `perito serve`"
+        return TransientError(
+            f"The server on {self._server.url} did not answer: {error or type(error).__name__}", advice
+        )
+
+
+def as_error(body: Any) -> PeritoError:
+    """The error that the server's ErrorShape stands for, of the same class."""
+    detail: dict[str, str] = body.get("error", {}) if isinstance(body, dict) else {}
+    kinds = {kind("").code: kind for kind in _kinds(PeritoError)}
+    kind = kinds.get(detail.get("code", ""), PeritoError)
+    return kind(detail.get("message") or f"The server answered: {body}", detail.get("advice", ""))
+
+
+def _kinds(root: type[PeritoError]) -> list[type[PeritoError]]:
+    return [root, *(kind for child in root.__subclasses__() for kind in _kinds(child))]
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text[:300]

@@ -1,0 +1,119 @@
+"""`perito serve`: the web application over everything in one process, and the note that lets commands find it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from assistant.core.errors import Misconfigured
+from assistant.core.settings import Settings
+from compose.standalone import Perito, open_perito
+
+log = logging.getLogger(__name__)
+
+NOTE = "server.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """Where a server of this home listens. ``token`` is the local command line's pass."""
+
+    pid: int
+    started: float  # of the process: a pid alone may have been given to another program
+    url: str
+    token: str
+
+
+async def serve(settings: Settings) -> None:
+    """Run until stopped. Misconfigured when the address is taken or needs users that are not there."""
+    import uvicorn
+    from assistant.web.app import Services, create_app
+    from assistant.web.auth import check_binding
+
+    check_binding(settings)
+    sockets = [_bind(settings.server.host, settings.server.port)]
+    token = secrets.token_urlsafe(32)
+    async with open_perito(settings) as perito:
+        app = create_app(_services(perito, token, Services))
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
+        )
+        server = uvicorn.Server(config)
+        with _noted(settings, token):
+            log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
+            await server.serve(sockets=sockets)
+
+
+def find_server(home: Path) -> RunningServer | None:
+    """The server that runs over ``home``, if one does."""
+    with contextlib.suppress(OSError, ValueError, TypeError, psutil.Error):
+        server = RunningServer(**json.loads((home / NOTE).read_text("utf-8")))
+        if abs(psutil.Process(server.pid).create_time() - server.started) < 2:
+            return server
+    return None
+
+
+def _services(perito: Perito, token: str, services: type) -> object:
+    return services(
+        settings=perito.settings,
+        assistant=perito.assistant,
+        ingestion=perito.worker,
+        catalogue=perito.catalogue,
+        page_images=perito.page_images,
+        blobs=perito.blobs,
+        index=perito.index,
+        local_token=token,
+    )
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        advice = "Stop what listens there, or choose another with --port"
+        raise Misconfigured(f"Cannot listen on {host}:{port}: {error.strerror}", advice) from None
+    return listener
+
+
+@contextlib.contextmanager
+def _noted(settings: Settings, token: str) -> Iterator[None]:
+    """Leave a note for the command line, readable by its owner only, while the server runs."""
+    note = settings.home / NOTE
+    me = psutil.Process(os.getpid())
+    url = f"http://{_shown(settings.server.host)}:{settings.server.port}"
+    text = json.dumps(asdict(RunningServer(me.pid, me.create_time(), url, token)))
+    fresh = note.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(note)
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def _shown(host: str) -> str:
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def run(settings: Settings) -> None:
+    """``serve`` in a loop of its own; Ctrl-C ends it quietly."""
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(serve(settings))

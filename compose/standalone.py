@@ -1,0 +1,100 @@
+"""All of Perito in one process: stores, worker and assistant, opened together and closed together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from assistant.answering import Assistant
+from assistant.core.catalogue import SqlCatalogue
+from assistant.core.embedder import open_embedder
+from assistant.core.index import open_index
+from assistant.wiring import build_assistant
+from filelock import FileLock, Timeout
+
+from assistant.core.blobs import FolderBlobStore
+from assistant.core.errors import DiskFull, Misconfigured, StoreBusy
+from assistant.core.ports import ChunkIndex, Embedder
+from assistant.core.settings import Settings
+from ingestion.pageimages import SourcePageImages
+from ingestion.wiring import build_worker
+from ingestion.worker import Worker
+
+LOCK_SECONDS = 20.0  # a second command waits this long for the first to finish
+
+
+@dataclass(frozen=True, slots=True)
+class Perito:
+    """The running parts."""
+
+    settings: Settings
+    blobs: FolderBlobStore
+    catalogue: SqlCatalogue
+    embedder: Embedder
+    index: ChunkIndex
+    worker: Worker
+    assistant: Assistant
+    page_images: SourcePageImages
+
+
+@contextlib.asynccontextmanager
+async def open_perito(settings: Settings) -> AsyncIterator[Perito]:
+    """Everything over ``settings.home``, started. StoreBusy while another process uses that home."""
+    make_home(settings.home)
+    with own_home(settings):
+        perito = await asyncio.to_thread(_build, settings)
+        try:
+            await perito.worker.start()
+            yield perito
+        finally:
+            await perito.worker.aclose()
+            await asyncio.to_thread(perito.index.close)
+            perito.catalogue.close()
+
+
+def make_home(home: Path) -> None:
+    """Create the home, for its owner only. Misconfigured or DiskFull where that cannot be."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        kind = DiskFull if error.errno == 28 else Misconfigured
+        raise kind(
+            f"The home {home} cannot be used: {error.strerror}", "Set PERITO_HOME to a writable folder"
+        ) from None
+    if not os.access(home, os.W_OK):
+        raise Misconfigured(f"The home {home} is not writable", "Set PERITO_HOME to a writable folder")
+
+
+@contextlib.contextmanager
+def own_home(settings: Settings) -> contextlib.AbstractContextManager[None]:  # pyright: ignore[reportGeneralTypeIssues]
+    """Hold the home while the embedded index lives in it; with a Qdrant server many processes may share it."""
+    if settings.index.kind != "edge":
+        yield
+        return
+    lock = FileLock(settings.home / "perito.lock")
+    try:
+        lock.acquire(timeout=LOCK_SECONDS)
+    except Timeout:
+        raise StoreBusy(
+            f"Another Perito process works in {settings.home}",
+            "Wait until it is done, or start `perito serve` and let commands share it",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _build(settings: Settings) -> Perito:
+    blobs = FolderBlobStore(settings.home / "blobs", settings.limits.free_disk_mb)
+    catalogue = SqlCatalogue.open(settings.catalogue.url or f"sqlite:///{settings.home / 'perito.db'}")
+    embedder = open_embedder(settings.embedding)
+    index = open_index(settings.index, settings.home / "index", embedder)
+    worker = build_worker(settings, catalogue=catalogue, blobs=blobs, index=index, embedder=embedder)
+    assistant = build_assistant(settings, index=index, embedder=embedder, catalogue=catalogue, ingestion=worker)
+    page_images = SourcePageImages(catalogue, blobs, settings.limits)
+    return Perito(settings, blobs, catalogue, embedder, index, worker, assistant, page_images)

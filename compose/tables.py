@@ -1,0 +1,152 @@
+"""How the command line shows things to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from assistant.core.domain import PageReading
+from assistant.core.shapes import CitationShape, DocumentShape, PageSummaryShape, ProgressShape, RejectedShape
+from compose.doctor import Check
+
+READERS = {"text": "own text", "ocr": "OCR", "vlm": "VLM", "mixed": "mixed", "none": "nothing"}
+
+
+class IngestProgress:
+    """A bar over all pages of all files, on standard error; lines about documents go to standard output."""
+
+    def __init__(self, files: int, shown: bool) -> None:
+        self._files = files
+        self._pages: dict[str, tuple[int, int]] = {}
+        self._ended = 0
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("pages"),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown)
+        self._task = self._bar.add_task(f"0 of {files} files", total=None)
+
+    def __enter__(self) -> IngestProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bar.stop()
+
+    def update(self, progress: ProgressShape) -> None:
+        """A page ended."""
+        self._pages[progress.document.id] = (progress.document.pages_done, progress.document.pages)
+        self._refresh()
+
+    def ended(self, outcome: DocumentShape | RejectedShape) -> None:
+        """A file ended."""
+        self._ended += 1
+        self._refresh()
+
+    def print(self, line: str) -> None:
+        """A line on standard output that does not tear the bar."""
+        self._bar.stop()
+        print(line, flush=True)  # noqa: T201 - the command line's own output
+        self._bar.start()
+
+    def _refresh(self) -> None:
+        done, total = (sum(counts) for counts in zip(*self._pages.values(), strict=True)) if self._pages else (0, 0)
+        self._bar.update(
+            self._task, description=f"{self._ended} of {self._files} files", completed=done, total=total or None
+        )
+
+
+def outcome_line(outcome: DocumentShape | RejectedShape) -> str:
+    """One line a document: pages by reader, seconds, status."""
+    if isinstance(outcome, RejectedShape):
+        return f"✗ {outcome.name}: {outcome.error}"
+    if outcome.duplicate and outcome.status == "complete":
+        return f"= {outcome.name}: already there, unchanged ({outcome.id[:8]})"
+    return document_line(outcome)
+
+
+def document_line(document: DocumentShape) -> str:
+    """Name, pages read, readers, seconds, status, and what went wrong."""
+    mark = {"complete": "✓", "partial": "!", "failed": "✗"}.get(document.status, "…")
+    read = f"{document.pages_done - document.pages_failed} of {document.pages} pages read"
+    readers = reader_mix(document.readers)
+    line = f"{mark} {document.name}: {read}{f' ({readers})' if readers else ''}, {document.seconds:.1f} s, {document.status}"
+    return f"{line} ({document.id[:8]})" + (f"\n  {document.error}" if document.error else "")
+
+
+def reader_mix(readers: dict[str, int]) -> str:
+    """For instance "3 own text, 1 OCR"."""
+    return ", ".join(f"{count} {READERS.get(name, name)}" for name, count in readers.items() if count)
+
+
+def page_heading(page: PageReading) -> str:
+    """How a page was read, and why."""
+    how = f"── page {page.number} · {READERS[page.reader]} · {page.status.replace('_', ' ')} · {page.confidence:.0%} · {page.seconds:.1f} s"
+    return f"{how}\n   {page.receipt.reason}\n"
+
+
+def citation_line(citation: CitationShape) -> str:
+    """Number, document, page, reader, confidence, and the passage."""
+    passage = " ".join(citation.text.split())
+    shown = passage if len(passage) <= 240 else passage[:239] + "…"
+    reader = READERS.get(citation.reader, citation.reader)
+    return f"[{citation.number}] {citation.document}, page {citation.page} ({reader}, {citation.confidence:.0%})\n    {shown}"
+
+
+def documents_table(documents: Sequence[DocumentShape]) -> Table | str:
+    """All documents, a line each."""
+    if not documents:
+        return "There are no documents yet. Add some with `perito ingest PATH`."
+    table = _table("id", "name", "collection", "status", "pages", "read by", "version")
+    for document in documents:
+        pages = f"{document.pages_done - document.pages_failed}/{document.pages}"
+        mix = reader_mix(document.readers)
+        table.add_row(
+            document.id[:8], document.name, document.collection, document.status, pages, mix, str(document.version)
+        )
+    return table
+
+
+def pages_table(pages: Sequence[PageSummaryShape]) -> Table:
+    """A document's pages, a line each."""
+    table = _table("page", "read by", "status", "confidence", "seconds", "why")
+    for page in pages:
+        row = (
+            str(page.number),
+            READERS[page.reader],
+            page.status.replace("_", " "),
+            f"{page.confidence:.0%}",
+            f"{page.seconds:.2f}",
+        )
+        table.add_row(*row, page.error or page.receipt.reason)
+    return table
+
+
+def checks_table(checks: Iterable[Check]) -> Table:
+    """What the doctor found."""
+    table = _table("", "check", "found", "what to do")
+    for check in checks:
+        table.add_row({"ok": "✓", "note": "·", "bad": "✗"}[check.state], check.name, check.found, check.advice)
+    return table
+
+
+def settings_table(settings: Iterable[tuple[str, str, str]]) -> Table:
+    """Every setting with its value and meaning."""
+    table = _table("setting", "value", "meaning")
+    for name, value, meaning in settings:
+        table.add_row(name, value, meaning)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
