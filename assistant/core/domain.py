@@ -330,6 +330,7 @@ class Usage:
     user: str = ""
     collection: str = ""
     document_id: str = ""
+    estimated: bool = False  # the endpoint reported no usage: the tokens are our own estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,11 +101,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A finished model reply. ``truncated``: it stopped at the token limit."""
+    """A finished model reply. ``truncated``: it stopped at the token limit. ``confidence``: the mean
+    probability of its tokens in [0, 1], None where the endpoint tells none."""
 
     text: str
     usage: Usage
     truncated: bool = False
+    confidence: float | None = None
 
 
 class ChatModel(Protocol):

@@ -116,6 +116,7 @@ class VlmSettings(EndpointSettings):
     family: Literal["qwen3-vl", "qwen2.5-vl"] = Field("qwen3-vl", description="How its pictures become tokens.")
     max_visual_tokens: int = Field(2048, ge=64, le=16_384, description="Visual tokens a page may cost.")
     images_per_prompt: int = Field(4, ge=1, le=100, description="Pictures the endpoint takes in one prompt.")
+    logprobs: bool = Field(True, description="Ask for token probabilities; switch off where they are refused.")
 
 
 class LimitSettings(Section):
