@@ -66,7 +66,13 @@ class ChunkIndex(Protocol):
     """Hybrid search over chunks (dense + BM25, fused by RRF). One schema, Edge or a server behind it."""
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> None:
-        """Write chunks with their BM25 vector; dense vectors may follow later (None)."""
+        """Write chunks with their BM25 vector; dense vectors may follow later (None). A chunk that is
+        stored just like this keeps what it has, its dense vector included."""
+        ...
+
+    def add_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> None:
+        """Give chunks the dense vectors they waited for. One that was changed or deleted since it was
+        read is left alone, so that a late vector never brings back old text."""
         ...
 
     def search(self, query: SearchQuery) -> list[Hit]:
@@ -85,7 +91,9 @@ class ChunkIndex(Protocol):
         """Remove the document's chunks, but for the ids in ``keep``."""
         ...
 
-    def count(self, document_id: str) -> int: ...
+    def count(self, document_id: str, *, embedded: bool = False) -> int:
+        """How many chunks the document has; with ``embedded`` only those that have their dense vector."""
+        ...
 
     def close(self) -> None: ...
 
