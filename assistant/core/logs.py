@@ -17,6 +17,6 @@ def configure_logs(level: str = "INFO") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level)
     for name in NOISY:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
     warnings.simplefilter("once")
