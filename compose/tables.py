@@ -77,8 +77,9 @@ def document_line(document: DocumentShape) -> str:
     mark = {"complete": "✓", "partial": "!", "failed": "✗"}.get(document.status, "…")
     read = f"{document.pages_done - document.pages_failed} of {document.pages} pages read"
     readers = reader_mix(document.readers)
-    line = f"{mark} {document.name}: {read}{f' ({readers})' if readers else ''}, {document.seconds:.1f} s, {document.status}"
-    return f"{line} ({document.id[:8]})" + (f"\n  {document.error}" if document.error else "")
+    how = f" ({readers})" if readers else ""
+    line = f"{mark} {document.name}: {read}{how}, {document.seconds:.1f} s, {document.status} ({document.id[:8]})"
+    return line + (f"\n  {document.error}" if document.error else "")
 
 
 def reader_mix(readers: dict[str, int]) -> str:
@@ -88,8 +89,8 @@ def reader_mix(readers: dict[str, int]) -> str:
 
 def page_heading(page: PageReading) -> str:
     """How a page was read, and why."""
-    how = f"── page {page.number} · {READERS[page.reader]} · {page.status.replace('_', ' ')} · {page.confidence:.0%} · {page.seconds:.1f} s"
-    return f"{how}\n   {page.receipt.reason}\n"
+    parts = (f"page {page.number}", READERS[page.reader], page.status.replace("_", " "), f"{page.confidence:.0%}")
+    return f"── {' · '.join(parts)} · {page.seconds:.1f} s\n   {page.receipt.reason}\n"
 
 
 def citation_line(citation: CitationShape) -> str:
@@ -97,7 +98,8 @@ def citation_line(citation: CitationShape) -> str:
     passage = " ".join(citation.text.split())
     shown = passage if len(passage) <= 240 else passage[:239] + "…"
     reader = READERS.get(citation.reader, citation.reader)
-    return f"[{citation.number}] {citation.document}, page {citation.page} ({reader}, {citation.confidence:.0%})\n    {shown}"
+    where = f"{citation.document}, page {citation.page} ({reader}, {citation.confidence:.0%})"
+    return f"[{citation.number}] {where}\n    {shown}"
 
 
 def documents_table(documents: Sequence[DocumentShape]) -> Table | str:

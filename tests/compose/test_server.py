@@ -1,0 +1,102 @@
+"""`perito serve`: commands share it, and what it accepted survives its sudden death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.compose.commands import Commands, free_port, wait_ready
+from tests.documents import shared
+
+
+@pytest.fixture
+def perito(tmp_path: Path) -> Commands:
+    return Commands(tmp_path / "home")
+
+
+def test_commands_work_through_the_running_server(perito: Commands, tmp_path: Path) -> None:
+    note = tmp_path / "acta.txt"
+    note.write_text("El acta 17-C se firmó en Zaragoza el 9 de junio de 2032.", "utf-8")
+    with perito.server() as (url, _):
+        added = perito("ingest", note, "--json")
+        assert added.code == 0, added.err + added.out
+        document = added.json["documents"][0]
+        assert document["status"] == "complete"
+        answer = perito("ask", "¿Dónde se firmó el acta 17-C?", "--json").json
+        assert "Zaragoza" in answer["answer"]
+        assert answer["citations"][0]["document_id"] == document["id"]
+        assert "Zaragoza" in perito("ask", "¿Dónde se firmó el acta 17-C?").out
+        assert perito("documents", "show", document["id"], "--json").json["document"]["name"] == "acta.txt"
+        assert perito("documents", "reread", document["id"], "--json").json["documents"][0]["status"] == "complete"
+        second = perito("serve")
+        assert second.code == 1
+        assert url in second.err
+        assert perito("documents", "delete", document["id"]).code == 0
+        assert perito("documents", "list", "--json").json["documents"] == []
+    assert perito("documents", "list", "--json").json["documents"] == []  # and without the server again
+
+
+def test_a_refused_file_gets_the_same_sentence_with_and_without_a_server(perito: Commands, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pdf"
+    empty.write_bytes(b"")
+    alone = perito("ingest", empty, "--json").json["documents"][0]["error"]
+    with perito.server():
+        served = perito("ingest", empty, "--json").json["documents"][0]["error"]
+    assert alone == served
+    assert "empty" in alone
+
+
+def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> None:
+    pages = [Image.open(shared("scan_clean/typewriter.png")).convert("L")] * 6
+    scan = tmp_path / "scan.tiff"
+    pages[0].save(scan, save_all=True, append_images=pages[1:])
+    port = str(free_port())
+    first = perito.start("serve", "--port", port)
+    wait_ready(f"http://127.0.0.1:{port}", first)
+    sender = perito.start("ingest", scan)
+    deadline = time.monotonic() + 90
+    done = 0
+    while done < 2 and time.monotonic() < deadline:
+        time.sleep(0.3)
+        documents = perito("documents", "list", "--json").json["documents"]
+        done = documents[0]["pages_done"] if documents else 0
+    assert 2 <= done < 6, "the kill has to come while the document is being read"
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    sender.wait(60)
+    assert sender.returncode == 1  # it says that the server went away
+    assert "did not answer" in (sender.stderr.read() if sender.stderr else "")
+    for process in (first, sender):
+        if process.stderr:
+            process.stderr.close()
+    with perito.server():
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            (document,) = perito("documents", "list", "--json").json["documents"]
+            if document["status"] not in ("queued", "reading"):
+                break
+            time.sleep(0.5)
+        detail = perito("documents", "show", document["id"], "--json").json
+    assert detail["document"]["status"] == "complete"
+    assert [page["number"] for page in detail["pages"]] == [1, 2, 3, 4, 5, 6]
+    assert {page["status"] for page in detail["pages"]} <= {"read", "low_confidence"}
+
+
+def test_users_are_required_beyond_loopback_and_then_it_binds(perito: Commands) -> None:
+    hashed = perito("password", stdin="correct horse\n")
+    assert hashed.code == 0
+    users = f'[{{"name": "ana", "password_hash": "{hashed.out.strip()}"}}]'
+    port = str(free_port())
+    process = perito.start("serve", "--host", "0.0.0.0", "--port", port, PERITO_AUTH__USERS=users)
+    try:
+        wait_ready(f"http://127.0.0.1:{port}", process)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stderr:
+            process.stderr.close()
