@@ -1,0 +1,1 @@
+"""Every prompt, one Markdown file per use; loaded by ``assistant.core.prompts``."""
