@@ -1,0 +1,95 @@
+"""A real `perito serve` over a home of its own, for the figures that are about the whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+READY_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server and how it may be asked."""
+
+    http: httpx.Client
+    process: psutil.Process
+    seconds_to_ready: float
+
+    def add(self, file: Path) -> dict[str, Any]:
+        """Hand a file over; returns its document."""
+        with file.open("rb") as content:
+            reply = self.http.post("/api/documents", files={"files": (file.name, content)})
+        reply.raise_for_status()
+        return reply.json()["documents"][0]
+
+    def progress(self, document_id: str) -> Iterator[dict[str, Any]]:
+        """The document's progress events until its end."""
+        with self.http.stream("GET", f"/api/documents/{document_id}/progress") as response:
+            for line in response.iter_lines():
+                if line.startswith("data:"):
+                    yield json.loads(line[5:])
+
+    def ask(self, question: str) -> dict[str, Any]:
+        """The answer to a question."""
+        reply = self.http.post("/api/ask", json={"question": question})
+        reply.raise_for_status()
+        return reply.json()
+
+    def resident_mb(self) -> float:
+        """Memory of the server's own process, without its OCR processes."""
+        return self.process.memory_info().rss / 1e6
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[Server]:
+    """A server over an empty home, ready; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="perito-bench-") as home:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PERITO_")}
+        command = [sys.executable, "-m", "compose.cli", "serve", "--port", str(port)]
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            env=environment | {"PERITO_HOME": home, "PERITO_LOG_LEVEL": "WARNING"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600, trust_env=False) as http:
+                _wait_ready(http, process)
+                yield Server(http, psutil.Process(process.pid), time.perf_counter() - started)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _wait_ready(http: httpx.Client, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(httpx.HTTPError):
+            if http.get("/readyz").status_code == 200:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"the server was not ready within {READY_SECONDS:.0f} s (exit code {process.poll()})")
