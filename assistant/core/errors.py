@@ -11,9 +11,11 @@ PeritoError
     · BadRequest            a parameter makes no sense
   · NotFound                no such document, page or collection (or not for this person)
   · AccessDenied            not allowed
+  · SignInNeeded            nobody is signed in, or the password is wrong
   · Misconfigured           a setting is missing or contradicts another
   · StoreMismatch           the stored data was made by another model or version
 + TransientError            may work later
+  · TooManyAttempts         too many wrong passwords in a row
   · EndpointDown            a model endpoint did not answer
   · EndpointBusy            it answered: later (429, 503)
   · DiskFull                no room left; nothing accepted is lost
@@ -87,6 +89,10 @@ class AccessDenied(PermanentError):
     advice_default = "Ask whoever runs this Perito for access"
 
 
+class SignInNeeded(PermanentError):
+    advice_default = "Sign in, or send a name and password with the request"
+
+
 class Misconfigured(PermanentError):
     pass
 
@@ -97,6 +103,10 @@ class StoreMismatch(PermanentError):
 
 class TransientError(PeritoError):
     """The same may work later."""
+
+
+class TooManyAttempts(TransientError):
+    advice_default = "Wait a minute and try again"
 
 
 class EndpointDown(TransientError):

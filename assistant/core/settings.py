@@ -32,6 +32,7 @@ class Section(BaseModel):
 class ServerSettings(Section):
     host: str = Field("127.0.0.1", description="Address to listen on; anything but loopback needs auth.users.")
     port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
+    origins: list[str] = Field([], description="Further web origins that may call, for a proxy that changes Host.")
 
 
 class User(Section):

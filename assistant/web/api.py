@@ -1,0 +1,470 @@
+"""The HTTP API: documents in, pages and answers out. Routes translate; the work is done behind the ports.
+
+The JSON shapes are those of the command line (``assistant/core/shapes.py``). Everything passes the same
+Access as the chat. Catalogue, index and page images are synchronous, so they are called in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Path as InPath
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import FileResponse, StreamingResponse
+
+from assistant.core.domain import Access, Answer, Box, Document
+from assistant.core.errors import BadRequest, PeritoError
+from assistant.core.ports import Message, Submission, Upload
+from assistant.core.shapes import (
+    AnswerShape,
+    DocumentDetailShape,
+    DocumentShape,
+    IngestShape,
+    PageShape,
+    PageSummaryShape,
+    ProgressShape,
+    RejectedShape,
+    Shape,
+)
+from assistant.web.answers import declared
+from assistant.web.events import event_stream
+from assistant.web.services import Services
+from assistant.web.uploads import Form, received_form
+
+MAX_PICTURES = 8
+MAX_PICTURE_BYTES = 20_000_000
+BOXES_PATTERN = r"^[0-9]*\.?[0-9]+(,[0-9]*\.?[0-9]+){3}(;[0-9]*\.?[0-9]+(,[0-9]*\.?[0-9]+){3})*$"
+
+DocumentId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The document's id.")]
+PageNumber = Annotated[int, InPath(ge=1, le=1_000_000, description="Page number, from 1.")]
+CollectionName = Annotated[str | None, Query(min_length=1, max_length=100, description="Only in this collection.")]
+
+
+Status = Literal["queued", "reading", "complete", "partial", "failed"]
+
+
+class CollectionShape(Shape):
+    name: str
+    documents: int
+    pages: int
+
+
+class CollectionsShape(Shape):
+    """GET /api/collections: those that the person may see and that hold something."""
+
+    collections: list[CollectionShape]
+
+
+class CheckShape(Shape):
+    name: str
+    ready: bool
+    detail: str
+
+
+class ReadyShape(Shape):
+    """GET /readyz."""
+
+    ready: bool
+    checks: list[CheckShape]
+
+
+class HealthShape(Shape):
+    status: Literal["ok"] = "ok"
+
+
+class TurnShape(BaseModel):
+    """An earlier message of the conversation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["user", "assistant"]
+    text: str = Field(max_length=100_000)
+
+
+class AskShape(BaseModel):
+    """POST /api/ask."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str = Field(pattern=r"[^\s\u0000]", max_length=8000, description="In any language.")
+    collection: str | None = Field(None, min_length=1, max_length=100, description="Look only into this collection.")
+    history: list[TurnShape] = Field([], max_length=50, description="What was said before, oldest first.")
+    images: list[str] = Field(
+        [], max_length=MAX_PICTURES, description="Pictures the question is about: PNG, JPEG or WebP in base64."
+    )
+
+
+def services_of(request: Request) -> Services:
+    return request.app.state.services
+
+
+async def access_of(request: Request) -> Access:
+    """Who asks. SignInNeeded, TooManyAttempts."""
+    return await request.app.state.door.access(request.headers.get("authorization", ""), request.cookies)
+
+
+Parts = Annotated[Services, Depends(services_of)]
+Who = Annotated[Access, Depends(access_of)]
+
+SIGNED_IN = (401, 403, 429)
+router = APIRouter(responses=declared(*SIGNED_IN, 422, 500, 503))
+
+MULTIPART: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
+                        "collection": {"type": "string", "minLength": 1, "maxLength": 100, "default": "default"},
+                        "password": {"type": "string", "maxLength": 1000, "description": "Of an encrypted PDF."},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/api/documents",
+    status_code=202,
+    openapi_extra=MULTIPART,
+    responses={
+        200: {"model": IngestShape, "description": "Read to the end (wait=true)"},
+        **declared(400, 413, 415, 507),
+    },
+    summary="Add documents",
+)
+async def add_documents(
+    request: Request,
+    response: Response,
+    parts: Parts,
+    who: Who,
+    wait: Annotated[bool, Query(description="Answer when the documents have been read to their end.")] = False,
+) -> IngestShape:
+    """Files are stored and queued when this answers. One that cannot be read does not hold up the others."""
+    folder = parts.settings.home / "uploads"
+    async with received_form(request, folder, parts.settings.limits.upload_mb) as form:
+        outcomes = await submit_all(parts, _uploads(form), who)
+    if len(outcomes) == 1 and isinstance(outcomes[0], PeritoError):
+        raise outcomes[0]
+    if wait:
+        response.status_code = 200
+        outcomes = [await _awaited(parts, outcome, who) for outcome in outcomes]
+    return IngestShape(documents=[_shaped(up.name, out) for up, out in zip(_uploads(form), outcomes, strict=True)])
+
+
+def _uploads(form: Form) -> list[Upload]:
+    if not form.files:
+        raise BadRequest("The form holds no file", "Send at least one file in the field `files`")
+    collection = form.fields.get("collection", "default").strip()
+    if not 1 <= len(collection) <= 100 or not collection.isprintable():
+        raise BadRequest("The name of the collection is empty, too long or not printable", "Give 1 to 100 characters")
+    password = form.fields.get("password", "")
+    return [Upload(file.path, file.name, collection, password) for file in form.files]
+
+
+async def submit_all(parts: Services, uploads: Sequence[Upload], who: Access) -> list[Submission | PeritoError]:
+    """Submit each; an error stands in the place of what was not accepted."""
+    outcomes: list[Submission | PeritoError] = []
+    for upload in uploads:
+        try:
+            outcomes.append(await parts.ingestion.submit(upload, who))
+        except PeritoError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+async def _awaited(parts: Services, outcome: Submission | PeritoError, who: Access) -> Submission | PeritoError:
+    if isinstance(outcome, PeritoError):
+        return outcome
+    document = outcome.document
+    async for step in parts.ingestion.progress(document.id, who):
+        document = step.document
+    return Submission(document, outcome.duplicate)
+
+
+def _shaped(name: str, outcome: Submission | PeritoError) -> DocumentShape | RejectedShape:
+    if isinstance(outcome, PeritoError):
+        return RejectedShape(name=name, error=str(outcome))
+    return DocumentShape.of(outcome.document, outcome.duplicate)
+
+
+@router.get("/api/documents", summary="List documents")
+async def list_documents(
+    parts: Parts,
+    who: Who,
+    collection: CollectionName = None,
+    status: Annotated[
+        Literal["queued", "reading", "complete", "partial", "failed"] | None,
+        Query(description="Only with this status."),
+    ] = None,
+    name: Annotated[str | None, Query(max_length=300, description="Only where the name contains this.")] = None,
+    ids: Annotated[str | None, Query(max_length=10_000, description="Only these, separated by commas.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many.")] = 100_000,
+) -> IngestShape:
+    documents = await asyncio.to_thread(parts.catalogue.documents, who.narrowed(collection))
+    wanted = frozenset(ids.split(",")) if ids is not None else None
+    kept = [
+        document
+        for document in documents
+        if (status is None or document.status == status)
+        and (name is None or name.casefold() in document.name.casefold())
+        and (wanted is None or document.id in wanted)
+    ]
+    return IngestShape(documents=[DocumentShape.of(document) for document in kept[:limit]])
+
+
+@router.get("/api/documents/{document_id}", summary="One document and how its pages were read", responses=declared(404))
+async def show_document(parts: Parts, who: Who, document_id: DocumentId) -> DocumentDetailShape:
+    def look() -> DocumentDetailShape:
+        document = parts.catalogue.document(document_id, who)
+        pages = [PageSummaryShape.of(page) for page in parts.catalogue.pages(document_id, who)]
+        return DocumentDetailShape(document=DocumentShape.of(document), pages=pages)
+
+    return await asyncio.to_thread(look)
+
+
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+@router.get(
+    "/api/documents/{document_id}/progress",
+    summary="Follow a document while it is read",
+    response_class=StreamingResponse,
+    responses={**STREAM, **declared(404)},
+)
+async def follow_document(parts: Parts, who: Who, document_id: DocumentId) -> StreamingResponse:
+    """Events named `progress`, the last one final; `error` when following fails."""
+    await asyncio.to_thread(parts.catalogue.document, document_id, who)
+
+    async def events() -> AsyncIterator[tuple[str, BaseModel]]:
+        async for step in parts.ingestion.progress(document_id, who):
+            page = PageSummaryShape.of(step.page) if step.page else None
+            yield "progress", ProgressShape(document=DocumentShape.of(step.document), page=page)
+
+    return event_stream(events())
+
+
+@router.post(
+    "/api/documents/{document_id}/reread",
+    status_code=202,
+    summary="Read a document again",
+    responses=declared(404, 507),
+)
+async def reread_document(parts: Parts, who: Who, document_id: DocumentId) -> DocumentShape:
+    return DocumentShape.of(await parts.ingestion.reread(document_id, who))
+
+
+@router.delete(
+    "/api/documents/{document_id}",
+    status_code=204,
+    summary="Delete a document and everything made from it",
+    responses=declared(404),
+)
+async def delete_document(parts: Parts, who: Who, document_id: DocumentId) -> None:
+    await parts.ingestion.delete(document_id, who)
+
+
+@router.get(
+    "/api/documents/{document_id}/file",
+    summary="The file as it was given",
+    response_class=FileResponse,
+    responses={
+        200: {
+            "description": "The file",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **declared(404),
+    },
+)
+async def download_document(parts: Parts, who: Who, document_id: DocumentId) -> FileResponse:
+    def find() -> tuple[Document, str]:
+        key = parts.catalogue.blob(document_id, who)
+        return parts.catalogue.document(document_id, who), str(parts.blobs.path(key))
+
+    document, path = await asyncio.to_thread(find)
+    # Never shown in place: an HTML file someone uploaded must not run as a page of ours.
+    return FileResponse(path, media_type="application/octet-stream", filename=document.name, headers=PRIVATE)
+
+
+@router.get(
+    "/api/documents/{document_id}/pages/{number}",
+    summary="One page: its blocks and its receipt",
+    responses=declared(404),
+)
+async def show_page(parts: Parts, who: Who, document_id: DocumentId, number: PageNumber) -> PageShape:
+    return PageShape.of(await asyncio.to_thread(parts.catalogue.page, document_id, number, who))
+
+
+PRIVATE = {"Cache-Control": "private, max-age=3600", "Vary": "Cookie, Authorization"}
+
+
+BoxesText = Annotated[
+    str | None, Query(pattern=BOXES_PATTERN, max_length=20_000, description="x0,y0,x1,y1;… as fractions of the page.")
+]
+
+
+@router.get(
+    "/api/documents/{document_id}/pages/{number}/image",
+    summary="A page as a picture, with boxes drawn on it",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The upright page",
+            "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        304: {"description": "Not changed"},
+        **declared(400, 404),
+    },
+)
+async def page_image(
+    parts: Parts,
+    who: Who,
+    document_id: DocumentId,
+    number: PageNumber,
+    boxes: Annotated[
+        str | None,
+        Query(pattern=BOXES_PATTERN, max_length=20_000, description="x0,y0,x1,y1;… in fractions of the page."),
+    ] = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    drawn = read_boxes(boxes) if boxes else ()
+    image = await asyncio.to_thread(parts.page_images.page_image, document_id, number, who, drawn)
+    headers = {**PRIVATE, "ETag": f'"{hashlib.sha256(image).hexdigest()[:32]}"'}
+    if if_none_match and headers["ETag"] in if_none_match:
+        return Response(status_code=304, headers=headers)
+    return Response(image, media_type="image/jpeg", headers=headers)
+
+
+def read_boxes(text: str) -> tuple[Box, ...]:
+    """``x0,y0,x1,y1;…`` as boxes. BadRequest for a side outside the page."""
+    boxes = [tuple(float(side) for side in part.split(",")) for part in text.split(";")]
+    if any(side > 1 for box in boxes for side in box):
+        raise BadRequest("A box lies outside the page", "Give its sides as fractions of the page, from 0 to 1")
+    return tuple(Box.of(*box) for box in boxes)
+
+
+def write_boxes(boxes: Sequence[Box]) -> str:
+    """The inverse of ``read_boxes``, short."""
+    return ";".join(",".join(f"{side:.4f}".rstrip("0").rstrip(".") for side in box) for box in boxes)
+
+
+@router.post(
+    "/api/ask",
+    summary="Ask a question",
+    response_model=AnswerShape,
+    responses={
+        200: {
+            "description": "The answer; with `Accept: text/event-stream`, events `piece`, then `answer` or `error`",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **declared(400, 413, 415),
+    },
+)
+async def ask(
+    body: AskShape, parts: Parts, who: Who, accept: Annotated[str, Header()] = "application/json"
+) -> AnswerShape | StreamingResponse:
+    pictures = [_picture(number, data) for number, data in enumerate(body.images, 1)]
+    history = [Message(turn.role, turn.text) for turn in body.history]
+    question = body.question.replace("\0", " ")
+    pieces = parts.assistant.answer(question, who.narrowed(body.collection), history=history, images=pictures)
+    if "text/event-stream" in accept:
+        return event_stream(_answer_events(pieces))
+    answer = [piece async for piece in pieces if isinstance(piece, Answer)][-1]
+    return AnswerShape.of(answer)
+
+
+class PieceShape(Shape):
+    text: str
+
+
+async def _answer_events(pieces: AsyncIterator[str | Answer]) -> AsyncIterator[tuple[str, BaseModel]]:
+    async for piece in pieces:
+        if isinstance(piece, Answer):
+            yield "answer", AnswerShape.of(piece)
+        else:
+            yield "piece", PieceShape(text=piece)
+
+
+def _picture(number: int, data: str) -> bytes:
+    try:
+        picture = base64.b64decode(data.partition(";base64,")[2] or data, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest(f"Picture {number} is not base64", "Send PNG, JPEG or WebP files encoded in base64") from None
+    if not is_picture(picture):
+        raise BadRequest(f"Picture {number} is no PNG, JPEG or WebP", "Convert it and send it again")
+    if len(picture) > MAX_PICTURE_BYTES:
+        raise BadRequest(f"Picture {number} is larger than 20 MB", "Make it smaller and send it again")
+    return picture
+
+
+def is_picture(head: bytes) -> bool:
+    """Whether bytes begin like a PNG, JPEG or WebP file; 12 are enough to tell."""
+    return head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+
+
+@router.get("/api/collections", summary="Collections that hold documents")
+async def list_collections(parts: Parts, who: Who) -> CollectionsShape:
+    documents = await asyncio.to_thread(parts.catalogue.documents, who)
+    names = sorted({document.collection for document in documents} | set(who.collections or ()))
+    return CollectionsShape(collections=[_collection(name, documents) for name in names])
+
+
+def _collection(name: str, documents: Sequence[Document]) -> CollectionShape:
+    inside = [document for document in documents if document.collection == name]
+    return CollectionShape(name=name, documents=len(inside), pages=sum(document.pages for document in inside))
+
+
+health = APIRouter()
+
+
+@health.get("/healthz", summary="Whether the process lives")
+async def healthz() -> HealthShape:
+    return HealthShape()
+
+
+@health.get(
+    "/readyz",
+    summary="Whether Perito can take documents and questions",
+    responses={503: {"model": ReadyShape, "description": "Not ready; `checks` says what is missing"}},
+)
+async def readyz(parts: Parts, response: Response) -> ReadyShape:
+    checks = [
+        await _check("catalogue", parts.catalogue.documents, Access("readyz")),
+        await _check("index", parts.index.count, "readyz"),
+        await _check("disk", _require_room, parts),
+    ]
+    ready = all(check.ready for check in checks)
+    response.status_code = 200 if ready else 503
+    response.headers["Cache-Control"] = "no-store"
+    return ReadyShape(ready=ready, checks=checks)
+
+
+async def _check(name: str, look: Any, *arguments: Any) -> CheckShape:
+    try:
+        await asyncio.to_thread(look, *arguments)
+    except PeritoError as error:
+        return CheckShape(name=name, ready=False, detail=str(error))
+    except Exception as error:  # a probe reports whatever is wrong, it does not fail on it
+        return CheckShape(name=name, ready=False, detail=f"{type(error).__name__}: {error}")
+    return CheckShape(name=name, ready=True, detail="")
+
+
+def _require_room(parts: Services) -> None:
+    free = shutil.disk_usage(parts.settings.home).free // 1_000_000
+    if free < parts.settings.limits.free_disk_mb:
+        raise BadRequest(f"Only {free} MB are free on the disk of {parts.settings.home}", "Free some space")

@@ -1,0 +1,53 @@
+"""Server-sent events: shapes as a stream that a proxy does not cut and an error does not break."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from pydantic import BaseModel
+from starlette.responses import StreamingResponse
+
+from assistant.core.errors import PeritoError
+from assistant.core.shapes import ErrorDetail, ErrorShape
+
+HEARTBEAT_SECONDS = 15.0  # keeps proxies from closing a stream in which nothing happens
+
+
+def event_stream(events: AsyncIterator[tuple[str, BaseModel]]) -> StreamingResponse:
+    """``events`` as (name, data) pairs; a PeritoError becomes a last event, `error`."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_written(events), media_type="text/event-stream", headers=headers)
+
+
+async def _written(events: AsyncIterator[tuple[str, BaseModel]]) -> AsyncIterator[str]:
+    """Events as lines, with a comment now and then; an error becomes the last event."""
+    queue: asyncio.Queue[str | None] = asyncio.Queue(maxsize=64)
+
+    async def fill() -> None:
+        try:
+            async for name, shape in events:
+                await queue.put(_event(name, shape))
+        except PeritoError as error:
+            detail = ErrorDetail(code=error.code, message=error.message, advice=error.advice)
+            await queue.put(_event("error", ErrorShape(error=detail)))
+        finally:
+            await queue.put(None)
+
+    task = asyncio.create_task(fill())
+    try:
+        while True:
+            try:
+                line = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                line = ": still here\n\n"
+            if line is None:
+                break
+            yield line
+        await task
+    finally:
+        task.cancel()
+
+
+def _event(name: str, shape: BaseModel) -> str:
+    return f"event: {name}\ndata: {shape.model_dump_json()}\n\n"
