@@ -63,6 +63,7 @@ class EmbeddingSettings(Section):
     base_url: str = Field("", description="OpenAI-compatible endpoint, for openai.")
     api_key: SecretStr = Field(SecretStr(""), description="Its key.")
     batch: int = Field(8, ge=1, le=256, description="Passages embedded at once.")
+    dimension: int = Field(0, ge=0, le=16_384, description="Vector length, for openai; 0: as the endpoint answers.")
 
 
 class OcrSettings(Section):

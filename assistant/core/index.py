@@ -1,0 +1,337 @@
+"""The chunk index: one schema and one way of asking, over Qdrant Edge in this process or a Qdrant server.
+
+A point is a chunk: its id is made of document, page and ordinal, so that publishing twice changes nothing.
+It has a sparse vector for words from the start and a dense vector for meaning as soon as there is one; until
+then its payload carries ``waiting``, the time it began to wait. ``HybridIndex`` implements the kernel's
+``ChunkIndex`` over a ``PointStore``; the two stores (``indexedge``, ``indexserver``) only translate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from assistant.core.bm25 import VERSION, Bm25Encoder, SparseVector
+from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Hit, Reader
+from assistant.core.errors import BadRequest, StoreMismatch
+from assistant.core.ports import ChunkIndex, Embedder, SearchQuery
+from assistant.core.settings import IndexSettings
+
+DENSE = "dense"  # cosine
+SPARSE = "bm25"  # with the IDF modifier
+TENANT = "collection"  # the payload field every read is filtered by
+KEYWORDS = ("document_id",)
+INTEGERS = ("page", "waiting")
+
+HNSW_M = 16
+HNSW_EF_CONSTRUCT = 100
+TENANT_M = 16  # links inside a collection: without them a filtered search finds half of what it should
+RRF_K = 60  # Cormack, Clarke and Büttcher, Reciprocal Rank Fusion, SIGIR 2009
+CANDIDATES = 60  # of each kind that are fused
+NAMESPACE = uuid.UUID("6f0b8a0e-5c2d-5e6b-9d0c-8f5a1f7f3b11")
+
+
+def chunk_id(document_id: str, page: int, ordinal: int) -> str:
+    """The point id of a chunk: a UUID (version 5), the same on every machine and at every reading."""
+    return str(uuid.uuid5(NAMESPACE, f"{document_id}/{page}/{ordinal}"))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """What stored vectors depend on. A store keeps it and is opened only with the same."""
+
+    model: str
+    dimension: int
+    terms: str = VERSION
+
+    def as_metadata(self) -> dict[str, Any]:
+        return {"model": self.model, "dimension": self.dimension, "terms": self.terms}
+
+    def check(self, stored: Mapping[str, Any], where: str) -> None:
+        """StoreMismatch when ``stored`` was written with another embedder or another cut into terms."""
+        if stored == self.as_metadata():
+            return
+        made = f"{stored.get('model', 'an unknown model')} ({stored.get('dimension', '?')} dimensions)"
+        if stored.get("model") == self.model and stored.get("dimension") == self.dimension:
+            made = "another version of Perito's word search"
+        raise StoreMismatch(
+            f"{where} was made with {made}, but the settings ask for {self.model} ({self.dimension} dimensions)",
+            "Set [embedding] back to that model, or move this index away and read the documents again "
+            "with `perito documents reread`",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which points are meant; all conditions hold together. ``collections`` None: any."""
+
+    collections: frozenset[str] | None = None
+    document_ids: frozenset[str] = field(default_factory=frozenset[str])  # empty: any
+    page: int | None = None
+    ids: frozenset[str] | None = None
+    except_ids: frozenset[str] = field(default_factory=frozenset[str])
+    embedded: bool = False  # only those with a dense vector
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A chunk as it is stored."""
+
+    id: str
+    payload: dict[str, Any]
+    sparse: SparseVector
+    dense: Sequence[float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is looked for, as vectors; at least one of the two."""
+
+    dense: Sequence[float] | None
+    sparse: SparseVector | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A stored point, with its fused score where it was searched for."""
+
+    id: str
+    payload: Mapping[str, Any]
+    score: float = 0.0
+
+
+class PointStore(Protocol):
+    """The few operations of Qdrant that we use. Thread-safe. What is written is durable when a call
+    returns. Raises StoreBusy, EndpointDown, EndpointBusy, DiskFull."""
+
+    def upsert(self, points: Sequence[Point]) -> None: ...
+
+    def revise(self, points: Sequence[Point]) -> None:
+        """Overwrite those points that are stored with the same ``digest``; add none."""
+        ...
+
+    def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
+        """The best by reciprocal rank fusion of both searches, best first."""
+        ...
+
+    def scores(self, question: Question, ids: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
+        """Cosine and BM25 scores of these points, by id, where they have one."""
+        ...
+
+    def fetch(self, where: Where, limit: int) -> list[Found]: ...
+
+    def waiting(self, limit: int) -> list[Found]:
+        """The points without a dense vector, longest waiting first."""
+        ...
+
+    def delete(self, where: Where) -> None: ...
+
+    def count(self, where: Where) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class AnchorPayload(BaseModel):
+    """An anchor as it is stored; its document is the point's."""
+
+    page: int
+    boxes: list[tuple[float, float, float, float]]
+    headings: list[str]
+
+
+class ChunkPayload(BaseModel):
+    """The payload of a point. ``digest`` tells two versions of a chunk apart."""
+
+    model_config = ConfigDict(extra="ignore")  # a newer Perito may have written more
+
+    collection: str
+    document_id: str
+    document: str
+    page: int
+    ordinal: int
+    text: str
+    kind: BlockKind
+    reader: Reader
+    confidence: float
+    anchors: list[AnchorPayload]
+    digest: str = ""
+    waiting: int | None = None
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> ChunkPayload:
+        """The payload of ``chunk``, not waiting."""
+        payload = cls(
+            collection=chunk.collection,
+            document_id=chunk.document_id,
+            document=chunk.document,
+            page=chunk.page,
+            ordinal=chunk.ordinal,
+            text=chunk.text,
+            kind=chunk.kind,
+            reader=chunk.reader,
+            confidence=chunk.confidence,
+            anchors=[
+                AnchorPayload(page=anchor.page, boxes=list(anchor.boxes), headings=list(anchor.headings))
+                for anchor in chunk.anchors
+            ],
+        )
+        digest = hashlib.blake2b(payload.model_dump_json().encode(), digest_size=12).hexdigest()
+        return payload.model_copy(update={"digest": digest})
+
+    def chunk(self, point_id: str) -> Chunk:
+        """The chunk this was made of."""
+        return Chunk(
+            id=point_id,
+            document_id=self.document_id,
+            document=self.document,
+            collection=self.collection,
+            page=self.page,
+            ordinal=self.ordinal,
+            text=self.text,
+            anchors=tuple(
+                Anchor(self.document_id, anchor.page, tuple(Box(*box) for box in anchor.boxes), tuple(anchor.headings))
+                for anchor in self.anchors
+            ),
+            reader=self.reader,
+            confidence=self.confidence,
+            kind=self.kind,
+        )
+
+
+class HybridIndex:
+    """The kernel's ``ChunkIndex`` over a point store. Thread-safe."""
+
+    def __init__(
+        self, store: PointStore, spec: IndexSpec, clock: Callable[[], int] = lambda: time.time_ns() // 1000
+    ) -> None:
+        """``clock`` gives microseconds; it orders what waits for its vector."""
+        self._store = store
+        self._spec = spec
+        self._clock = clock
+        self._bm25 = Bm25Encoder()
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]] | None) -> None:
+        """See ``ChunkIndex.upsert``. ValueError when the vectors do not fit."""
+        if vectors is not None:
+            self._store.upsert(self._embedded_points(chunks, vectors))
+            return
+        stored = self._digests([chunk.id for chunk in chunks])
+        points = [self._waiting_point(chunk, number) for number, chunk in enumerate(chunks)]
+        self._store.upsert([point for point in points if stored.get(point.id) != point.payload["digest"]])
+
+    def add_vectors(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> None:
+        """See ``ChunkIndex.add_vectors``. ValueError when the vectors do not fit."""
+        self._store.revise(self._embedded_points(chunks, vectors))
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """See ``ChunkIndex.search``."""
+        collections = query.access.collections
+        question = self._question(query)
+        if collections == frozenset() or (question.dense is None and question.sparse is None):
+            return []
+        found = self._store.fuse(question, Where(collections, query.document_ids), query.limit)
+        dense, sparse = self._store.scores(question, [point.id for point in found])
+        return [
+            Hit(_chunk(point), point.score, dense=dense.get(point.id), sparse=sparse.get(point.id)) for point in found
+        ]
+
+    def neighbours(self, chunk: Chunk, access: Access, reach: int = 1) -> list[Chunk]:
+        """See ``ChunkIndex.neighbours``. Looks over at most three pages without text."""
+        if access.collections == frozenset() or reach < 1:
+            return []
+        ids = [*self._ids_before(chunk, reach), *self._ids_after(chunk, reach)]
+        where = Where(access.collections, frozenset({chunk.document_id}), ids=frozenset(ids))
+        near = sorted((_chunk(point) for point in self._store.fetch(where, len(ids))), key=_place)
+        before = [other for other in near if _place(other) < _place(chunk)]
+        after = [other for other in near if _place(other) > _place(chunk)]
+        return [*before[-reach:], *after[:reach]]
+
+    def unembedded(self, limit: int) -> list[Chunk]:
+        """See ``ChunkIndex.unembedded``."""
+        return [_chunk(point) for point in self._store.waiting(limit)]
+
+    def delete(self, document_id: str, keep: frozenset[str] | None = None) -> None:
+        """See ``ChunkIndex.delete``."""
+        self._store.delete(Where(document_ids=frozenset({document_id}), except_ids=keep or frozenset()))
+
+    def count(self, document_id: str, *, embedded: bool = False) -> int:
+        """See ``ChunkIndex.count``."""
+        return self._store.count(Where(document_ids=frozenset({document_id}), embedded=embedded))
+
+    def close(self) -> None:
+        """Let the store go; nothing can be asked afterwards."""
+        self._store.close()
+
+    def _question(self, query: SearchQuery) -> Question:
+        sparse = self._bm25.query(query.text)
+        dense = query.vector
+        if dense is not None and len(dense) != self._spec.dimension:
+            raise BadRequest(f"A question's vector has {self._spec.dimension} dimensions, not {len(dense)}")
+        return Question(dense, sparse if sparse.indices else None)
+
+    def _digests(self, ids: Sequence[str]) -> dict[str, str]:
+        stored = self._store.fetch(Where(ids=frozenset(ids)), len(ids)) if ids else []
+        return {point.id: str(point.payload.get("digest", "")) for point in stored}
+
+    def _embedded_points(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> list[Point]:
+        for vector in vectors:
+            if len(vector) != self._spec.dimension:  # a store would take it into its log and fail on it later
+                raise ValueError(f"a vector of {len(vector)} dimensions in an index of {self._spec.dimension}")
+        return [
+            Point(chunk.id, _payload(chunk), self._bm25.document(chunk.searchable_text), vector)
+            for chunk, vector in zip(chunks, vectors, strict=True)
+        ]
+
+    def _waiting_point(self, chunk: Chunk, number: int) -> Point:
+        payload = _payload(chunk) | {"waiting": self._clock() + number}
+        return Point(chunk.id, payload, self._bm25.document(chunk.searchable_text), None)
+
+    def _ids_before(self, chunk: Chunk, reach: int) -> Iterator[str]:
+        first = max(0, chunk.ordinal - reach)
+        yield from (chunk_id(chunk.document_id, chunk.page, ordinal) for ordinal in range(first, chunk.ordinal))
+        for page in range(chunk.page - 1, max(0, chunk.page - 4), -1):
+            if chunk.ordinal >= reach:
+                return
+            count = self._store.count(Where(document_ids=frozenset({chunk.document_id}), page=page))
+            yield from (chunk_id(chunk.document_id, page, ordinal) for ordinal in range(max(0, count - reach), count))
+
+    def _ids_after(self, chunk: Chunk, reach: int) -> Iterator[str]:
+        for ordinal in range(chunk.ordinal + 1, chunk.ordinal + 1 + reach):
+            yield chunk_id(chunk.document_id, chunk.page, ordinal)
+        for page in range(chunk.page + 1, chunk.page + 4):
+            yield from (chunk_id(chunk.document_id, page, ordinal) for ordinal in range(reach))
+
+
+def open_index(settings: IndexSettings, folder: Path, embedder: Embedder) -> ChunkIndex:
+    """The index that ``settings`` ask for; the embedded one lives in ``folder`` and belongs to one process.
+
+    StoreBusy when another process has it open, StoreMismatch when it was made with another embedder,
+    EndpointDown when the server does not answer, Misconfigured when its address or key is wrong.
+    """
+    spec = IndexSpec(embedder.model, embedder.dimension)
+    if settings.kind == "server":
+        from assistant.core.indexserver import ServerStore
+
+        return HybridIndex(ServerStore.connect(settings, spec), spec)
+    from assistant.core.indexedge import EdgeStore
+
+    return HybridIndex(EdgeStore.open(folder, spec), spec)
+
+
+def _payload(chunk: Chunk) -> dict[str, Any]:
+    return ChunkPayload.of(chunk).model_dump(mode="json", exclude_none=True)
+
+
+def _chunk(point: Found) -> Chunk:
+    return ChunkPayload.model_validate(point.payload).chunk(point.id)
+
+
+def _place(chunk: Chunk) -> tuple[int, int]:
+    return chunk.page, chunk.ordinal
