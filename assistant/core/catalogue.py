@@ -1,0 +1,372 @@
+"""Documents, pages, readings and usage in SQL: the kernel's ``Catalogue``, on SQLite or PostgreSQL.
+
+Whatever a person reads goes through ``_visible``, the one access filter; what it hides looks as if it were not
+there. The methods under "for the worker" serve no interface and take no access.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, Connection, Executable, delete, func, insert, or_, select, true, update
+
+from assistant.core.database import Database, open_database
+from assistant.core.domain import Access, Document, DocumentStatus, PageReading, PageStatus, Usage
+from assistant.core.errors import NotFound
+from assistant.core.records import (
+    Row,
+    document_changes,
+    document_of,
+    document_row,
+    folded,
+    page_of,
+    page_row,
+    plain_text,
+    reading_rows,
+    usage_row,
+)
+from assistant.core.tables import documents, pages, readings, usage
+
+PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
+READABLE = (DocumentStatus.COMPLETE, DocumentStatus.PARTIAL)
+UNFINISHED = (DocumentStatus.QUEUED, DocumentStatus.READING)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """The ledger summed over the calls of one purpose, model and collection."""
+
+    purpose: str
+    model: str
+    collection: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    visual_tokens: int
+    seconds: float
+    price: float
+
+
+class SqlCatalogue:
+    """Thread-safe, and shared between processes. Every method may raise StoreBusy, DiskFull or EndpointDown."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, url: str) -> SqlCatalogue:
+        """Connect to ``sqlite:////file`` or ``postgresql://…`` and bring the tables up to date.
+
+        Misconfigured, StoreMismatch, EndpointDown, StoreBusy.
+        """
+        return cls(open_database(url))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def ping(self) -> None:
+        """Raise when the database does not answer."""
+        self._database.ping()
+
+    # -- documents ----------------------------------------------------------------------------
+
+    def claim_document(self, document: Document, blob: str) -> tuple[Document, bool]:
+        """Enter a document, or find the one that has the same bytes in the same collection already.
+
+        Returns it and whether it was entered now. However many try at once, one is entered. Its version is
+        counted here: one more than the highest of that name in that collection. It survives a power cut. Whoever
+        put the blob before claiming looks afterwards whether it is still there: see ``release_blob``.
+        """
+        with self._database.writing(durable=True) as connection:
+            self._database.lock(connection, _lock_key(document.collection))
+            self._database.lock(connection, _lock_key(blob))
+            row = document_row(document, blob)
+            same = (documents.c.collection == row["collection"]) & (documents.c.sha256 == row["sha256"])
+            if found := _first(connection, select(documents).where(same)):
+                return document_of(found), False
+            row["version"] = 1 + _highest_version(connection, row["collection"], row["name"])
+            connection.execute(insert(documents).values(row))
+            return document_of(row), True
+
+    def add_document(self, document: Document, blob: str) -> Document:
+        """``claim_document`` for those who need not know whether it was there already."""
+        return self.claim_document(document, blob)[0]
+
+    def document(self, document_id: str, access: Access) -> Document:
+        """NotFound."""
+        return document_of(self._row(document_id, access))
+
+    def documents(
+        self,
+        access: Access,
+        collection: str | None = None,
+        status: DocumentStatus | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Document]:
+        """Newest first. ``name`` finds any part of a name, without regard to case and accents."""
+        query = select(documents).where(_visible(access))
+        if collection is not None:
+            query = query.where(documents.c.collection == collection)
+        if status is not None:
+            query = query.where(documents.c.status == status.value)
+        if name:
+            query = query.where(documents.c.search_name.contains(folded(name), autoescape=True))
+        query = query.order_by(documents.c.created.desc(), documents.c.id)
+        return self._documents(query.limit(limit).offset(offset or None))
+
+    def collections(self, access: Access) -> list[str]:
+        """Names of the collections that hold a document, in alphabetical order."""
+        query = select(documents.c.collection).where(_visible(access)).distinct().order_by(documents.c.collection)
+        with self._database.reading() as connection:
+            return list(connection.scalars(query))
+
+    def find_by_sha(self, collection: str, sha256: str, access: Access) -> Document | None:
+        query = select(documents).where(
+            _visible(access), documents.c.collection == collection, documents.c.sha256 == sha256
+        )
+        return next(iter(self._documents(query)), None)
+
+    def versions(self, collection: str, name: str, access: Access) -> list[Document]:
+        """All documents of that name in that collection, the newest version first."""
+        query = select(documents).where(
+            _visible(access), documents.c.collection == collection, documents.c.name == plain_text(name)
+        )
+        return self._documents(query.order_by(documents.c.version.desc()))
+
+    def current_version(self, collection: str, name: str, access: Access) -> Document | None:
+        """The newest version that can be read, else the newest at all."""
+        found = self.versions(collection, name, access)
+        return next((document for document in found if document.status in READABLE), found[0] if found else None)
+
+    def blob(self, document_id: str, access: Access) -> str:
+        """The blob key of the document's source file. NotFound."""
+        return self._row(document_id, access)["blob"]
+
+    def update_document(self, document: Document) -> None:
+        """Write name, status, pages, media type, seconds and error; see the port for what is left out. NotFound."""
+        self._update(document.id, durable=document.status.is_final, **document_changes(document))
+
+    def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
+        """Set the number of chunks, and of those with their dense vector. NotFound."""
+        self._update(document_id, chunks=chunks, chunks_embedded=embedded)
+
+    def requeue(self, document_id: str) -> Document:
+        """Let a document be read again: queued, no page counted. Its pages can be looked at until each is
+        replaced. NotFound."""
+        with self._database.writing(durable=True) as connection:
+            row = _locked(connection, document_id)
+            changes: dict[str, Any] = {"status": DocumentStatus.QUEUED.value, "error": "", "seconds": 0.0}
+            changes |= {"pages_done": 0, "pages_failed": 0, "readers": {}}
+            connection.execute(update(documents).where(documents.c.id == document_id).values(changes))
+            connection.execute(update(pages).where(pages.c.document_id == document_id).values(stale=True))
+            return document_of({**row, **changes})
+
+    def delete_document(self, document_id: str, access: Access) -> Sequence[str]:
+        """Remove the document's rows; the ledger keeps its lines and forgets whom they were for.
+
+        Returns the blob keys that no other document uses; hand them to ``release_blob``. NotFound.
+        """
+        with self._database.writing(durable=True) as connection:
+            row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
+            if row is None:
+                raise _no_document(document_id)
+            connection.execute(delete(documents).where(documents.c.id == document_id))
+            connection.execute(update(usage).where(usage.c.document_id == document_id).values(document_id=""))
+            return [] if _is_used(connection, row["blob"]) else [row["blob"]]
+
+    # -- for the worker -----------------------------------------------------------------------
+
+    def unfinished(self) -> list[Document]:
+        """What a crash may have interrupted: queued or being read, in the order of arrival."""
+        query = select(documents).where(documents.c.status.in_([status.value for status in UNFINISHED]))
+        return self._documents(query.order_by(documents.c.created, documents.c.id))
+
+    def older_versions(self, document: Document) -> list[Document]:
+        """The documents that ``document`` replaces: same name, same collection, lower version."""
+        found = self.versions(document.collection, document.name, Access("", frozenset({document.collection})))
+        return [other for other in found if other.version < document.version]
+
+    def pages_done(self, document_id: str) -> set[int]:
+        """Numbers of the pages that ended in any way since the document was last queued."""
+        query = select(pages.c.number).where(pages.c.document_id == document_id, ~pages.c.stale)
+        with self._database.reading() as connection:
+            return set(connection.scalars(query))
+
+    def blob_in_use(self, key: str) -> bool:
+        with self._database.reading() as connection:
+            return _is_used(connection, key)
+
+    def release_blob(self, key: str, forget: Callable[[str], None]) -> bool:
+        """Call ``forget(key)`` if no document uses the blob, and keep any from claiming it meanwhile.
+
+        Returns whether it was forgotten. A claim waits for this, so who puts a blob, claims it, and then still
+        finds it in the store has it for good; who does not find it puts it once more.
+        """
+        with self._database.writing() as connection:
+            self._database.lock(connection, _lock_key(key))
+            if _is_used(connection, key):
+                return False
+            forget(key)
+            return True
+
+    def rows_left(self, document_id: str) -> int:
+        """How many rows of any table still name the document: 0 after ``delete_document``."""
+        columns = (documents.c.id, pages.c.document_id, readings.c.document_id, usage.c.document_id)
+        with self._database.reading() as connection:
+            counts = (select(func.count()).where(column == document_id) for column in columns)
+            return sum(connection.execute(count).scalar_one() for count in counts)
+
+    # -- pages --------------------------------------------------------------------------------
+
+    def put_page(self, document_id: str, page: PageReading) -> None:
+        """Keep a page with all its readings and count it, or replace the page of that number. NotFound."""
+        with self._database.writing() as connection:
+            counts = _locked(connection, document_id)
+            same = (pages.c.document_id == document_id) & (pages.c.number == page.number)
+            former = _first(connection, select(pages.c.reader, pages.c.status, pages.c.stale).where(same))
+            connection.execute(delete(pages).where(same))  # its readings go with it
+            connection.execute(insert(pages).values(page_row(document_id, page)))
+            if rows := reading_rows(document_id, page):
+                connection.execute(insert(readings), rows)
+            values = _recounted(counts, None if former is None or former["stale"] else former, page)
+            connection.execute(update(documents).where(documents.c.id == document_id).values(values))
+
+    def page(self, document_id: str, number: int, access: Access) -> PageReading:
+        """NotFound when there is no such page, or it was not read yet."""
+        found = self._pages(document_id, access, pages.c.number == number)
+        if not found:
+            raise NotFound(f"There is no page {number} of the document {document_id}, or it was not read yet")
+        return found[0]
+
+    def pages(self, document_id: str, access: Access) -> Iterator[PageReading]:
+        """All pages read so far, in order, a few at a time. NotFound at once when there is no such document."""
+        self._row(document_id, access)
+        return self._all_pages(document_id, access)
+
+    # -- usage --------------------------------------------------------------------------------
+
+    def record(self, usage_line: Usage) -> None:
+        """Add a line to the ledger."""
+        with self._database.writing() as connection:
+            connection.execute(insert(usage).values(usage_row(usage_line, datetime.now(UTC))))
+
+    def usage_totals(self, access: Access, since: datetime | None = None) -> list[UsageTotal]:
+        """The ledger by purpose, model and collection, dearest first; ``since`` has a time zone.
+
+        A line that belongs to no collection is seen by whom it was for, and by whoever may see everything.
+        """
+        groups = (usage.c.purpose, usage.c.model, usage.c.collection)
+        sums = [func.sum(usage.c[name]) for name in ("prompt_tokens", "completion_tokens", "visual_tokens")]
+        sums += [func.sum(usage.c[name]) for name in ("seconds", "price")]
+        query = select(*groups, func.count(), *sums).where(_visible_usage(access)).group_by(*groups)
+        if since is not None:
+            query = query.where(usage.c.at >= since.astimezone(UTC))
+        with self._database.reading() as connection:
+            totals = [UsageTotal(*row) for row in connection.execute(query)]
+        return sorted(totals, key=lambda total: (-total.price, -total.prompt_tokens, total.purpose, total.model))
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _documents(self, query: Executable) -> list[Document]:
+        with self._database.reading() as connection:
+            return [document_of(row) for row in _rows(connection, query)]
+
+    def _row(self, document_id: str, access: Access) -> Row:
+        with self._database.reading() as connection:
+            row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
+        if row is None:
+            raise _no_document(document_id)
+        return row
+
+    def _update(self, document_id: str, *, durable: bool = False, **values: Any) -> None:
+        with self._database.writing(durable=durable) as connection:
+            changed = connection.execute(update(documents).where(documents.c.id == document_id).values(values))
+            if not changed.rowcount:
+                raise _no_document(document_id)
+
+    def _all_pages(self, document_id: str, access: Access) -> Iterator[PageReading]:
+        last = 0
+        while found := self._pages(document_id, access, pages.c.number > last):
+            yield from found
+            last = found[-1].number
+
+    def _pages(self, document_id: str, access: Access, which: ColumnElement[bool]) -> list[PageReading]:
+        """The first pages of those wanted, with their readings, in order."""
+        mine = select(pages).join(documents).where(_visible(access), pages.c.document_id == document_id, which)
+        with self._database.reading() as connection:
+            rows = _rows(connection, mine.order_by(pages.c.number).limit(PAGES_AT_ONCE))
+            numbers = [row["number"] for row in rows]
+            theirs = select(readings).where(readings.c.document_id == document_id, readings.c.number.in_(numbers))
+            kept = _rows(connection, theirs.order_by(readings.c.number, readings.c.ordinal))
+        return [page_of(row, [reading for reading in kept if reading["number"] == row["number"]]) for row in rows]
+
+
+def _visible(access: Access) -> ColumnElement[bool]:
+    """The one access filter: a condition on ``documents`` that is true for what ``access`` may see."""
+    if access.collections is None:
+        return true()
+    return documents.c.collection.in_(sorted(access.collections))
+
+
+def _visible_usage(access: Access) -> ColumnElement[bool]:
+    if access.collections is None:
+        return true()
+    own = (usage.c.collection == "") & (usage.c.user == access.user)
+    return or_(usage.c.collection.in_(sorted(access.collections)), own)
+
+
+def _rows(connection: Connection, query: Executable) -> list[Row]:
+    return [cast("Row", row) for row in connection.execute(query).mappings()]
+
+
+def _first(connection: Connection, query: Executable) -> Row | None:
+    return next(iter(_rows(connection, query)), None)
+
+
+def _locked(connection: Connection, document_id: str) -> Row:
+    """The document's row, kept from other writers until the transaction ends. NotFound."""
+    row = _first(connection, select(documents).where(documents.c.id == document_id).with_for_update())
+    if row is None:
+        raise _no_document(document_id)
+    return row
+
+
+def _highest_version(connection: Connection, collection: str, name: str) -> int:
+    named = (documents.c.collection == collection) & (documents.c.name == name)
+    return connection.execute(select(func.max(documents.c.version)).where(named)).scalar() or 0
+
+
+def _is_used(connection: Connection, blob: str) -> bool:
+    return _first(connection, select(documents.c.id).where(documents.c.blob == blob).limit(1)) is not None
+
+
+def _recounted(counts: Row, former: Row | None, page: PageReading) -> dict[str, Any]:
+    """The document's counters with ``page`` in and the page it replaces out: no look at the other pages."""
+    readers: dict[str, int] = dict(counts["readers"])
+    done, failed = counts["pages_done"] + 1, counts["pages_failed"] + (page.status is PageStatus.FAILED)
+    if former is not None:
+        done, failed = done - 1, failed - (former["status"] == PageStatus.FAILED)
+        readers[former["reader"]] = readers.get(former["reader"], 0) - 1
+    readers[page.reader.value] = readers.get(page.reader.value, 0) + 1
+    return {
+        "pages_done": done,
+        "pages_failed": failed,
+        "readers": {reader: count for reader, count in readers.items() if count > 0},
+    }
+
+
+def _lock_key(name: str) -> int:
+    """A signed 64-bit number for PostgreSQL's advisory locks."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
+
+
+def _no_document(document_id: str) -> NotFound:
+    return NotFound(
+        f"There is no document {plain_text(document_id)[:80]}", "See the list of documents for what there is"
+    )
