@@ -1,0 +1,101 @@
+"""Pictures on their way to a vision-language model: fitted to the token budget and encoded.
+
+Everything here decodes or encodes, so async callers go through ``asyncio.to_thread``.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import TYPE_CHECKING
+
+from assistant.core.errors import BadInput, TooLarge, UnreadableFile, UnsupportedFile
+from assistant.core.tokens import Family, fit_to_budget, visual_tokens
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MOST_PIXELS = 120_000_000  # decoded whole, this is 360 MB of memory
+FLAT_COLOURS = 256  # a picture with no more colours than this is drawn or printed, not photographed
+_ORIENTATION = 0x0112  # the EXIF tag that turns a photo upright
+_MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+
+
+def encode_picture(image: Image, family: Family, max_tokens: int) -> bytes:
+    """``image`` as a PNG or JPEG file of the largest size that costs at most ``max_tokens``.
+
+    PNG where there are few colours (print, drawings: sharp and small), else JPEG without colour
+    subsampling, which would blur small coloured type.
+    """
+    from PIL.Image import Resampling
+
+    size = fit_to_budget(image.width, image.height, family, max_tokens)
+    picture = image if image.mode in ("L", "RGB") else image.convert("RGB")
+    if size != picture.size:
+        picture = picture.resize(size, Resampling.LANCZOS, reducing_gap=3.0)
+    file = io.BytesIO()
+    if _is_flat(image):
+        picture.save(file, "PNG", compress_level=4)
+    else:
+        picture.save(file, "JPEG", quality=90, subsampling=0)
+    return file.getvalue()
+
+
+def fit_picture(data: bytes, family: Family, max_tokens: int) -> tuple[bytes, int]:
+    """The picture file to send for ``data`` and the visual tokens it costs.
+
+    A PNG, JPEG or WebP file within the budget is sent as it is; anything else is turned upright,
+    resized and encoded anew. UnreadableFile, UnsupportedFile or TooLarge where it is no usable picture.
+    """
+    import PIL.Image
+    from PIL import ImageOps
+
+    try:
+        with PIL.Image.open(io.BytesIO(data)) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise TooLarge(f"The picture has {image.width} x {image.height} pixels", "Send a smaller one")
+            if image.format in _MEDIA_TYPES and image.getexif().get(_ORIENTATION, 1) == 1:
+                cost = visual_tokens(*image.size, family)
+                if cost <= max_tokens:
+                    return data, cost
+            upright = ImageOps.exif_transpose(_without_alpha(image))
+            fitted = encode_picture(upright, family, max_tokens)
+    except BadInput:
+        raise
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
+        raise TooLarge("The picture has more pixels than can be decoded safely", "Send a smaller one") from None
+    except PIL.Image.UnidentifiedImageError:
+        raise UnsupportedFile("This is not a picture in a format we read") from None
+    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises on damaged files
+        raise UnreadableFile(f"The picture could not be decoded: {error}") from None
+    with PIL.Image.open(io.BytesIO(fitted)) as sent:
+        return fitted, visual_tokens(*sent.size, family)
+
+
+def data_url(data: bytes) -> str:
+    """A picture file as a ``data:`` URL with its media type (by content)."""
+    if data.startswith(b"\xff\xd8"):
+        kind = "JPEG"
+    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "WEBP"
+    else:
+        kind = "PNG"
+    return f"data:{_MEDIA_TYPES[kind]};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def _is_flat(image: Image) -> bool:
+    sample = image.copy() if max(image.size) <= 512 else image.resize((256, 256), 0)
+    return sample.convert("RGB").getcolors(FLAT_COLOURS) is not None
+
+
+def _without_alpha(image: Image) -> Image:
+    """Transparent pixels become white paper; converting alone would show what lies under them."""
+    import PIL.Image
+
+    if image.mode not in ("RGBA", "LA", "PA") and "transparency" not in image.info:
+        return image
+    layer = image.convert("RGBA")
+    paper = PIL.Image.new("RGBA", layer.size, "white")
+    paper.alpha_composite(layer)
+    paper.info["exif"] = image.info.get("exif", b"")
+    return paper.convert("RGB")
