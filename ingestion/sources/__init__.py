@@ -1,0 +1,71 @@
+"""A file becomes pages. The content decides the format, not the name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from assistant.core.errors import EmptyFile, EncryptedFile, NotFound, TooLarge, UnreadableFile, UnsupportedFile
+from assistant.core.settings import LimitSettings
+from ingestion.pages import Page
+from ingestion.sources.sniffing import sniff
+
+
+class Source(Protocol):
+    """An open file, one page at a time; a context manager. Thread-safe."""
+
+    page_count: int
+    media_type: str
+
+    def page(self, number: int) -> Page:
+        """Page ``number``, from 1. UnreadableFile when this one page cannot be loaded."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Source: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def open_source(path: Path, *, name: str = "", password: str = "", limits: LimitSettings) -> Source:
+    """Open a PDF, a picture, a text or a Markdown file.
+
+    ``name`` is what people call it (the path's own name when empty); it is used in messages, and to tell
+    Markdown from plain text. EmptyFile, UnsupportedFile, UnreadableFile, EncryptedFile, TooLarge, NotFound.
+    """
+    called = name or path.name
+    size = _size(path, called)
+    if size == 0:
+        raise EmptyFile(f"{called} is empty (0 bytes)")
+    if size > limits.upload_mb * 1_000_000:
+        raise TooLarge(f"{called} has {size / 1e6:.0f} MB; the limit is {limits.upload_mb} MB")
+    return _open(path, called, password, limits)
+
+
+def _size(path: Path, name: str) -> int:
+    try:
+        if not path.is_file():
+            raise NotFound(f"There is no file {name}", "Check the path")
+        return path.stat().st_size
+    except OSError as error:
+        raise UnreadableFile(f"{name} cannot be opened ({error.strerror or error})", "Check the path") from None
+
+
+def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source:
+    found = sniff(path)
+    if found.kind == "pdf":
+        from ingestion.sources.pdf import PdfSource
+
+        return PdfSource(path, name, password, limits)
+    if found.kind == "picture":
+        from ingestion.sources.pictures import PictureSource
+
+        return PictureSource(path, name, found.detail, limits)
+    if found.kind == "encrypted":
+        raise EncryptedFile(f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that")
+    if found.kind == "other":
+        raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
+    from ingestion.sources.plain import TextSource
+
+    return TextSource(path, name, limits)

@@ -1,0 +1,142 @@
+"""What a file is, by its first bytes and not by its name."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEAD = 4096
+_PICTURES = (
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"II*\x00", "TIFF"),
+    (b"MM\x00*", "TIFF"),
+    (b"II+\x00", "TIFF"),
+    (b"MM\x00+", "TIFF"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
+)
+_NAMED = (
+    (b"{\\rtf", "a Rich Text (RTF) document"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (b"%!PS", "a PostScript file"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a Windows program"),
+    (b"OggS", "a sound recording"),
+    (b"ID3", "a sound recording"),
+    (b"fLaC", "a sound recording"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"8BPS", "a Photoshop picture"),
+    (b"\x00\x00\x01\x00", "an icon"),
+    (b"AT&TFORM", "a DjVu document"),
+    (b"\x00\x00\x00\x0cjP  ", "a JPEG 2000 picture"),
+    (b"\x97JB2", "a JBIG2 picture"),
+)
+_BRANDS = {b"heic": "a HEIC picture", b"heix": "a HEIC picture", b"mif1": "a HEIF picture", b"avif": "an AVIF picture"}
+_OFFICE = (
+    ("word/", "a Word document (.docx)"),
+    ("xl/", "an Excel workbook (.xlsx)"),
+    ("ppt/", "a PowerPoint presentation (.pptx)"),
+    ("META-INF/container.xml", "an EPUB book"),
+    ("content.xml", "an OpenDocument file (.odt, .ods, .odp)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "text", "encrypted" (an Office file
+    behind a password), or "other" (``detail``: what it seems to be, with its article)."""
+
+    kind: str
+    detail: str = ""
+
+
+def sniff(path: Path) -> Format:
+    """The format of a file that is not empty."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    for mark, name in _PICTURES:
+        if head.startswith(mark):
+            return Format("picture", name)
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return Format("picture", "WEBP")
+    if _is_bitmap(head, path.stat().st_size):
+        return Format("picture", "BMP")
+    if b"%PDF-" in head[:1024]:
+        return Format("pdf")
+    return _other(head, path)
+
+
+def _is_bitmap(head: bytes, size: int) -> bool:
+    """BM alone begins many texts; the header's length and the offset of the pixels must make sense too."""
+    if head[:2] != b"BM" or len(head) < 26:
+        return False
+    offset, header = int.from_bytes(head[10:14], "little"), int.from_bytes(head[14:18], "little")
+    return header in (12, 40, 52, 56, 64, 108, 124) and 26 <= offset < size
+
+
+def _other(head: bytes, path: Path) -> Format:
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return Format("other", _archive(path))
+    if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        return _compound(path)
+    if head[4:8] == b"ftyp":
+        return Format("other", _BRANDS.get(head[8:12].lower(), "a video or sound recording"))
+    if head[:4] == b"RIFF":
+        return Format("other", "a video or sound recording")
+    for mark, name in _NAMED:
+        if head.startswith(mark):
+            return Format("other", name)
+    return _markup(head)
+
+
+def _archive(path: Path) -> str:
+    """Which kind of zip; only its table of contents is looked at, nothing is unpacked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [entry.filename for entry in archive.filelist[:2000]]
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return "a damaged zip archive or Office file"
+    for start, name in _OFFICE:
+        if any(entry.startswith(start) for entry in names):
+            return name
+    return "a zip archive"
+
+
+def _compound(path: Path) -> Format:
+    """Old Office files and encrypted new ones share one container."""
+    with path.open("rb") as file:
+        data = file.read(2_000_000)
+    if "EncryptedPackage".encode("utf-16-le") in data:
+        return Format("encrypted", "an Office file")
+    streams = (
+        ("WordDocument", "an old Word document (.doc)"),
+        ("Workbook", "an old Excel workbook (.xls)"),
+        ("PowerPoint Document", "an old PowerPoint presentation (.ppt)"),
+        ("__substg1.0", "an Outlook message (.msg)"),
+    )
+    for stream, name in streams:
+        if stream.encode("utf-16-le") in data:
+            return Format("other", name)
+    return Format("other", "an old Office file")
+
+
+def _markup(head: bytes) -> Format:
+    """Text that is really another format, read by its rules (HTML hides text, mail is encoded)."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1000].lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+        return Format("other", "a web page (HTML)")
+    if start.startswith(b"<?xml") or start.startswith(b"<svg"):
+        return Format("other", "a web page (HTML)" if b"<html" in start else "an XML file")
+    if re.search(rb"^(mime-version|content-type|received|message-id):", start, re.MULTILINE) and re.match(
+        rb"[a-z-]+: ", start
+    ):
+        return Format("other", "an e-mail message")
+    return Format("text")
