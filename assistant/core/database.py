@@ -190,19 +190,27 @@ def _prepare_sqlite(database: Database) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            with database._errors_as_ours():  # pyright: ignore[reportPrivateUsage]
-                connection = database.engine.raw_connection()
-                try:
-                    connection.cursor().execute("PRAGMA journal_mode = WAL")
-                    return
-                except sqlite3.Error as error:
-                    raise DBAPIError("PRAGMA journal_mode", None, error) from error
-                finally:
-                    connection.close()
+            _switch_to_wal(database)
+            return
         except StoreBusy:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def _switch_to_wal(database: Database) -> None:
+    """Outside any transaction, so not through ``writing``."""
+    try:
+        connection = database.engine.raw_connection()
+        try:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        ours = _from_sqlite(error, Path(cast("str", database.url.database)))
+        if ours is None:
+            raise
+        raise ours from error
 
 
 def _upgrade(database: Database) -> None:
