@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.core.blobs import FolderBlobStore
-
 from assistant.core.domain import Access, Box
 from assistant.core.errors import NotFound
 from assistant.core.ports import Catalogue
@@ -51,7 +50,7 @@ class SourcePageImages:
         part = f"page-{number}-{turned}-{DPI}.jpg"
         kept = self._blobs.derived(blob, part)
         if kept is not None:
-            return kept
+            return kept.read_bytes()
         data = encode(self._render(self._blobs.path(blob), name, number, turned))
         self._blobs.put_derived(blob, part, data)
         return data

@@ -14,7 +14,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
-
 from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading
 from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TooLarge, TransientError
 from assistant.core.ports import Progress, Submission, Upload
@@ -106,12 +105,7 @@ class Worker:
             raise BadRequest("A collection needs a name of 1 to 100 characters", "Give a shorter name")
         if not access.allows(collection):
             raise AccessDenied(f"{access.user} may not add to the collection {collection}")
-        document, blob = await asyncio.to_thread(self._store, upload, collection, access)
-        try:
-            claimed, created = await asyncio.to_thread(self._catalogue.claim_document, document, blob)
-        except PeritoError:
-            await asyncio.to_thread(self._discard, {blob})
-            raise
+        claimed, created = await asyncio.to_thread(self._accept, upload, collection, access)
         if not created and claimed.status in (DocumentStatus.FAILED, DocumentStatus.PARTIAL):
             claimed = await self.reread(claimed.id, access)
         elif claimed.id not in self._running and not claimed.status.is_final:
@@ -155,8 +149,23 @@ class Worker:
 
     # -- accepting ----------------------------------------------------------------------------
 
-    def _store(self, upload: Upload, collection: str, access: Access) -> tuple[Document, str]:
-        """The file in the blob store and the row it is to get. BadInput where it cannot be read at all."""
+    def _accept(self, upload: Upload, collection: str, access: Access) -> tuple[Document, bool]:
+        """The document of these bytes, and whether it is new. BadInput where they cannot be read at all."""
+        document = self._described(upload, collection, access)
+        blob = self._put(upload)
+        try:
+            claimed, created = self._catalogue.claim_document(document, blob)
+        except PeritoError:
+            self._discard({blob})
+            raise
+        if created and not self._blobs.exists(blob):  # deleted with its last document just before the claim
+            self._put(upload)
+        if not created:
+            self._discard({blob})
+        return claimed, created
+
+    def _described(self, upload: Upload, collection: str, access: Access) -> Document:
+        """The document that the file would become."""
         size = upload.path.stat().st_size
         name = displayed_name(upload.name)
         if size > self._limits.upload_mb * 1_000_000:
@@ -167,8 +176,7 @@ class Worker:
             raise TooLarge(f"{name} has {pages} pages; the limit is {self._limits.pages}")
         with upload.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        blob = self._put(upload)
-        document = Document(
+        return Document(
             id=uuid.uuid4().hex,
             name=name,
             sha256=digest,
@@ -180,7 +188,6 @@ class Worker:
             owner=access.user,
             created=datetime.now(UTC),
         )
-        return document, blob
 
     def _put(self, upload: Upload) -> str:
         """The blob of the file. A locked PDF is kept without its lock: nobody is asked for the password
@@ -191,10 +198,9 @@ class Worker:
         with unlock(upload.path, upload.password) as file:
             return self._blobs.put(file)
 
-    def _discard(self, blobs: set[str]) -> None:
+    def _discard(self, blobs: Iterable[str]) -> None:
         for blob in blobs:
-            if not self._catalogue.blob_in_use(blob):
-                self._blobs.delete(blob)
+            self._catalogue.release_blob(blob, self._blobs.delete)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -317,7 +323,7 @@ class Worker:
 
     def _remove(self, document_id: str, access: Access) -> None:
         self._publisher.withdraw(document_id)
-        self._discard(set(self._catalogue.delete_document(document_id, access)))
+        self._discard(self._catalogue.delete_document(document_id, access))
 
     # -- embedding ----------------------------------------------------------------------------
 

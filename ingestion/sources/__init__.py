@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from assistant.core.errors import EmptyFile, EncryptedFile, NotFound, TooLarge, UnreadableFile, UnsupportedFile
 from assistant.core.settings import LimitSettings
@@ -41,6 +44,24 @@ def open_source(path: Path, *, name: str = "", password: str = "", limits: Limit
     if size > limits.upload_mb * 1_000_000:
         raise TooLarge(f"{called} has {size / 1e6:.0f} MB; the limit is {limits.upload_mb} MB")
     return _open(path, called, password, limits)
+
+
+@contextlib.contextmanager
+def unlock(path: Path, password: str) -> Iterator[BinaryIO]:
+    """The file's bytes as they open without a password: a PDF's are a copy without its lock, others' their own.
+
+    EncryptedFile when the password is wrong.
+    """
+    if sniff(path).kind != "pdf":
+        with path.open("rb") as file:
+            yield file
+        return
+    from ingestion.sources.pdfium.document import PdfFile
+
+    with tempfile.TemporaryFile() as copy, contextlib.closing(PdfFile(path, path.name, password)) as pdf:
+        pdf.save_unlocked(copy)
+        copy.seek(0)
+        yield copy
 
 
 def _size(path: Path, name: str) -> int:

@@ -6,6 +6,7 @@ import logging
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -102,6 +103,11 @@ class PdfFile:
                 raise self._unreadable(number, str(error)) from None
             finally:
                 page.close()
+
+    def save_unlocked(self, target: BinaryIO) -> None:
+        """Write a copy that opens without a password."""
+        with LOCK:
+            self._document.save(target, flags=raw.FPDF_REMOVE_SECURITY)
 
     def close(self) -> None:
         with LOCK:
