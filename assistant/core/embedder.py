@@ -246,7 +246,7 @@ def _prompts(model: str, own: dict[str, str]) -> tuple[str, str]:
 
 def _load_sentence_transformer(model: str) -> Any:
     try:
-        from sentence_transformers import SentenceTransformer
+        from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise Misconfigured(
             f"embedding.kind is sbert, but sentence-transformers cannot be imported ({error})",

@@ -1,0 +1,92 @@
+"""Publishing: what was read becomes findable, page by page, and dense vectors follow when there is time.
+
+A page's chunks are written with their words at once, so it is answerable as soon as it is read. Pages may end
+in any order, so a page is first cut with what was known of the pages before it; when the document is whole, it
+is cut again in order, and only what came out differently is written. All of it may be repeated: ids are made
+of document, page and ordinal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from assistant.core.domain import Document, PageReading
+from assistant.core.errors import NotFound, StoreBusy
+from assistant.core.ports import ChunkIndex, Embedder
+from assistant.core.settings import ChunkingSettings
+from ingestion.chunks import Carry, cut_page
+
+_AT_ONCE = 8  # passages: about a second of work, after which a stop is heard
+
+
+class ChunkCounts(Protocol):
+    """The part of the catalogue that publishing needs."""
+
+    def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
+        """Note how many chunks a document has and how many have their vector. NotFound."""
+        ...
+
+
+class Publisher:
+    """Writes chunks to the index. Thread-safe; a document's pages may come in any order."""
+
+    def __init__(
+        self, catalogue: ChunkCounts, index: ChunkIndex, embedder: Embedder, settings: ChunkingSettings
+    ) -> None:
+        self._catalogue = catalogue
+        self._index = index
+        self._embedder = embedder
+        self._settings = settings
+
+    def publish_page(self, document: Document, page: PageReading, carry: Carry) -> Carry:
+        """Make ``page`` answerable; returns what the next page has to know."""
+        chunks, after = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
+        self._index.upsert(chunks, None)
+        self._count(document.id)
+        return after
+
+    def finish_document(self, document: Document, pages: Iterable[PageReading]) -> None:
+        """Cut all ``pages`` (in order) again with what is known now, and drop what no page says any more.
+
+        One page at a time is in memory; of the others only their chunks' ids.
+        """
+        carry, ids = Carry(), set[str]()
+        for page in pages:
+            chunks, carry = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
+            self._index.upsert(chunks, None)
+            ids.update(chunk.id for chunk in chunks)
+        self._index.delete(document.id, keep=frozenset(ids))
+        self._count(document.id)
+
+    def embed_pending(self, limit: int, should_stop: Callable[[], bool] = lambda: False) -> int:
+        """Give at most ``limit`` waiting chunks their dense vector; returns how many were dealt with.
+
+        0 means that none waits (or that it was told to stop). What is done stays done: after a crash the
+        rest is still waiting. Chunks of like length are embedded together, since a batch is padded to its
+        longest. EndpointDown, EndpointBusy when the embedder is an endpoint.
+        """
+        waiting = sorted(self._index.unembedded(limit), key=lambda chunk: len(chunk.searchable_text))
+        done = 0
+        for start in range(0, len(waiting), _AT_ONCE):
+            if should_stop():
+                break
+            batch = waiting[start : start + _AT_ONCE]
+            vectors = self._embedder.embed_passages([chunk.searchable_text for chunk in batch])
+            self._index.add_vectors(batch, vectors)
+            done += len(batch)
+        for document_id in {chunk.document_id for chunk in waiting[:done]}:
+            with contextlib.suppress(NotFound):  # it was deleted meanwhile
+                self._count(document_id)
+        return done
+
+    def withdraw(self, document_id: str) -> None:
+        """Remove every chunk of the document. StoreBusy when one is left."""
+        self._index.delete(document_id)
+        if left := self._index.count(document_id):
+            raise StoreBusy(f"{left} passages of a deleted document are still in the index", "Delete it once more")
+
+    def _count(self, document_id: str) -> None:
+        chunks = self._index.count(document_id)
+        self._catalogue.count_chunks(document_id, chunks, self._index.count(document_id, embedded=True))
