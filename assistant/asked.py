@@ -1,0 +1,88 @@
+"""What a question's words ask for, and whether a text holds it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from assistant.facts import dates, names, numbers
+from assistant.language import STOP_WORDS, Language, content_words, detect_language, fold, root
+
+_KINDS = (
+    (
+        "date",
+        re.compile(
+            r"\bwhen\b|\bcuando\b|\bfechas?\b|\bplazo\b"
+            r"|\b(?:what|which|que) (?:dates?|days?|years?|months?|dias?|anos?|mes|meses|ejercicio)\b"
+        ),
+    ),
+    ("number", re.compile(r"\bhow (?:many|much|old|long|tall|far)\b|\bcuant[oa]s?\b|\bpercentage\b|\bporcentaje\b")),
+    ("name", re.compile(r"\bwho(?:m|se)?\b|\bquien(?:es)?\b|\bwhere\b|\bdonde\b")),
+)
+_YEAR = re.compile(r"1\d{3}|20\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """``weights``: the question's roots, each with how rare it is in the texts it is held against;
+    ``names`` its names and numbers; ``wants`` the kind of thing that answers it, where its words tell."""
+
+    weights: dict[str, float]
+    names: tuple[frozenset[str], ...]
+    wants: str  # "number", "date", "name" or ""
+    language: Language
+    known: frozenset[str]  # roots and digits of the question: what it names itself is no answer
+
+    @classmethod
+    def of(cls, question: str, texts: Sequence[str]) -> Asked:
+        own = sorted(text_roots(question))
+        inside = [text_roots(text) for text in texts]
+        weights = {word: math.log(1 + (len(texts) + 1) / (sum(word in r for r in inside) + 0.5)) for word in own}
+        named = dict.fromkeys([*names(question), *re.findall(r"\d[\d.,]*\d|\d", question)])
+        return cls(
+            weights,
+            tuple(text_roots(name) for name in named),
+            wanted_kind(question),
+            detect_language(question),
+            frozenset(own) | frozenset(re.findall(r"\d+", question)),
+        )
+
+    def coverage(self, present: frozenset[str]) -> float:
+        """The share of the question's words in ``present``, by weight; 0 for a question without words."""
+        total = sum(self.weights.values())
+        return sum(weight for word, weight in self.weights.items() if word in present) / total if total else 0.0
+
+    def named(self, present: frozenset[str]) -> float:
+        """The share of the question's names and numbers in ``present``; 1 for a question without any."""
+        return sum(name <= present for name in self.names) / len(self.names) if self.names else 1.0
+
+    def is_held_by(self, sentence: str) -> bool:
+        """Whether ``sentence`` holds the kind of thing asked for, other than what the question itself names."""
+        if self.wants == "number":
+            return any(not readings & self.known for readings in numbers(sentence))
+        if self.wants == "date":
+            years = (value for readings in numbers(sentence) for value in readings if value not in self.known)
+            return bool(dates(sentence)) or any(_YEAR.fullmatch(value) for value in years)
+        if self.wants == "name":
+            return any(not text_roots(name) <= self.known for name in names(sentence))
+        return True
+
+
+def wanted_kind(question: str) -> str:
+    """The kind of thing that answers ``question``, or "" where its words do not tell."""
+    folded = fold(question)
+    return next((kind for kind, pattern in _KINDS if pattern.search(folded)), "")
+
+
+@lru_cache(maxsize=4096)
+def text_roots(text: str) -> frozenset[str]:
+    """The roots of the words that carry meaning; what is put together is taken apart ("modelo145.pdf")."""
+    return frozenset(root(part) for word in content_words(text) for part in _parts(word))
+
+
+def _parts(word: str) -> list[str]:
+    parts = [part for part in re.findall(r"[^\W\d_]+|\d+", word) if part not in STOP_WORDS]
+    return [part for part in parts if len(part) > 1 or part.isdigit()] or [word]

@@ -1,0 +1,200 @@
+"""Which sentences of the hits answer the question, and whether any does.
+
+Every sentence gets a score between 0 and 1 from a small logistic model over a few kinds of evidence: the
+question's words it holds (weighed by rarity), its likeness to the question by the embedder, the same for
+its passage, whether the passage has the question's names and numbers, and whether the sentence holds what
+is asked for (a number, a date, a name). The weights were fitted by ``eval/calibrate_refusal.py`` on public
+questions and tested on others; the figures stand in ``eval/results.md``. Cosines come in on the common
+scale of ``yardstick.py``, so that another embedder needs no other weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from assistant.asked import Asked, text_roots
+from assistant.core.domain import Hit
+from assistant.core.ports import Embedder
+from assistant.language import detect_language
+from assistant.quotes import Quotable, quotable
+from assistant.yardstick import Scale, Yardstick, cosine
+
+RELEVANT = 0.5
+WORTH_ASKING = 0.05
+NEARLY = 0.6
+MOST_QUOTES = 4
+WEIGHTS = (-9.0, 2.5, 2.5, 3.0, 3.0, 1.0, 1.0, 2.0, 1.0, 1.0)
+_EMBEDDED = 12  # sentences looked at closely; 10 ms each with the built-in embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A sentence of ``hits[source]``, verbatim (a table row under its table's header)."""
+
+    source: int
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """``quotes`` best first; ``score`` is the best's."""
+
+    quotes: tuple[Quote, ...]
+    score: float
+
+    @property
+    def is_relevant(self) -> bool:
+        """Whether at least one sentence is good enough to answer from."""
+        return self.score >= RELEVANT
+
+    @property
+    def is_worth_asking(self) -> bool:
+        """Whether a language model, which reads better than this, should look at the passages."""
+        return self.score >= WORTH_ASKING
+
+    @property
+    def best(self) -> list[Quote]:
+        """The quotes to show: the best, and up to three that are nearly as good and say something else."""
+        shown: list[Quote] = []
+        for quote in self.quotes:
+            repeated = any(quote.text in other.text or other.text in quote.text for other in shown)
+            if quote.score >= NEARLY * self.score and not repeated and len(shown) < MOST_QUOTES:
+                shown.append(quote)
+        return shown
+
+    def order(self, hits: int) -> list[int]:
+        """The numbers of all ``hits``, those with the better sentences first, then as they were ranked."""
+        return list(dict.fromkeys([*(quote.source for quote in self.quotes), *range(hits)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The evidence for one sentence."""
+
+    words: float  # share of the question's words in the sentence, weighed by rarity
+    passage_words: float  # the same in its passage, headings and document name
+    likeness: float  # of sentence and question, on the yardstick
+    passage_likeness: float
+    named: float  # share of the question's names and numbers that the passage has
+    wanted: float  # 1 where the sentence holds the kind of thing asked for, or none was named
+    foreign: float  # 1 where passage and question are in different languages
+
+    def vector(self) -> tuple[float, ...]:
+        """As the model takes them: across languages, words prove less when missing."""
+        own, foreign = 1.0 - self.foreign, self.foreign
+        return (
+            1.0,
+            self.words * own,
+            self.passage_words * own,
+            self.likeness,
+            self.passage_likeness,
+            self.named,
+            self.wanted,
+            foreign,
+            self.words * foreign,
+            self.likeness * foreign,
+        )
+
+    def probability(self) -> float:
+        """That the sentence answers the question."""
+        total = sum(weight * value for weight, value in zip(WEIGHTS, self.vector(), strict=True))
+        return 1 / (1 + math.exp(-max(-30.0, min(30.0, total))))
+
+
+class Weigher:
+    """Weighs hits with an embedder, in a thread. Sentences seen before are not embedded again."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._yardstick: Yardstick | None = None
+        self._embedded = lru_cache(maxsize=4096)(self._embed)
+
+    async def weigh(self, question: str, vector: Sequence[float], hits: Sequence[Hit]) -> Evidence:
+        """The sentences of ``hits`` that answer ``question`` (``vector`` is its embedding), best first."""
+        weighed = await asyncio.to_thread(self.features, question, vector, hits)
+        quotes = [Quote(source, piece.text, features.probability()) for source, piece, features in weighed]
+        quotes.sort(key=lambda quote: -quote.score)
+        return Evidence(tuple(quotes), quotes[0].score if quotes else 0.0)
+
+    def warm(self) -> Yardstick:
+        """Prepare what the first question would have to wait for. Calls the embedder: not for the event loop."""
+        if self._yardstick is None:
+            self._yardstick = Yardstick.of(self._embedder)
+        return self._yardstick
+
+    def features(
+        self, question: str, vector: Sequence[float], hits: Sequence[Hit]
+    ) -> list[tuple[int, Quotable, Features]]:
+        """The sentences worth a closer look, each with its hit's number and its evidence. Not for the event loop."""
+        scale = self.warm().for_question(vector)
+        asked = Asked.of(question, [_context(hit) for hit in hits])
+        promising = sorted(
+            (candidate for number, hit in enumerate(hits) for candidate in _candidates(number, hit, asked, scale)),
+            key=lambda candidate: -candidate.promise,
+        )
+        return [
+            (
+                candidate.source,
+                candidate.piece,
+                candidate.features(scale(cosine(vector, self._embedded(candidate.piece.matched)))),
+            )
+            for candidate in promising[:_EMBEDDED]
+        ]
+
+    def likeness(self, one: str, other: str) -> float:
+        """How alike two texts are on the yardstick. Not for the event loop."""
+        vector = self._embedder.embed_query(one)
+        return self.warm().for_question(vector)(cosine(vector, self._embedded(other)))
+
+    def _embed(self, text: str) -> tuple[float, ...]:
+        return tuple(self._embedder.embed_passages([text])[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A sentence before it is embedded."""
+
+    source: int
+    piece: Quotable
+    known: Features  # likeness still unknown
+
+    @property
+    def promise(self) -> float:
+        own = self.known.words + self.known.passage_words + self.known.passage_likeness
+        return own + 0.3 * self.known.wanted - 0.02 * self.source
+
+    def features(self, likeness: float) -> Features:
+        return replace(self.known, likeness=likeness)
+
+
+def _candidates(source: int, hit: Hit, asked: Asked, scale: Scale) -> list[_Candidate]:
+    present = text_roots(_context(hit))
+    passage_words, named = asked.coverage(present), asked.named(present)
+    likeness = scale(hit.dense) if hit.dense is not None else 0.0
+    foreign = float(detect_language(hit.chunk.text, default=asked.language) != asked.language)
+    return [
+        _Candidate(
+            source,
+            piece,
+            Features(
+                asked.coverage(text_roots(piece.matched)),
+                passage_words,
+                0.0,
+                likeness,
+                named,
+                float(asked.is_held_by(piece.matched)),
+                foreign,
+            ),
+        )
+        for piece in quotable(hit.chunk.text)
+    ]
+
+
+def _context(hit: Hit) -> str:
+    """What speaks for a passage: its text under its headings, in a document of that name."""
+    return f"{hit.chunk.document}\n{hit.chunk.searchable_text}"

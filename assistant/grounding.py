@@ -1,0 +1,106 @@
+"""Whether a sentence stands on the passages it cites.
+
+By rule, without a model: a sentence that is there word for word is ``quoted``. Otherwise its numbers, dates
+and names must all occur in what it cites, and enough of its other words (or, across languages, its meaning by
+the embedder) must be found in one stretch of it: then it is ``supported``, else ``unsupported``. A sentence
+that cites nothing is ``uncited``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from assistant.asked import text_roots
+from assistant.core.domain import Chunk, Verdict
+from assistant.facts import FactSheet
+from assistant.language import detect_language, fold
+from assistant.quotes import quotable
+
+LEAST_WORDS = 0.5  # share of a sentence's words that must stand in one stretch of its source
+LEAST_LIKENESS = 0.6  # on the yardstick, where words cannot tell: across languages
+_MARKS = re.compile(r"(?<!\d)[.,:/-]|[.,:/-](?!\d)|[^\w.,:/%€$-]|_")
+_STRETCH = 3  # sentences that may stand behind one
+
+Likeness = Callable[[str, str], float]
+"""How alike two texts are on the yardstick: 0 unrelated, 1 as a question and its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and in words what speaks against the sentence where it is unsupported."""
+
+    verdict: Verdict
+    against: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A passage, or several, prepared to hold sentences against."""
+
+    text: str
+    around: str = ""  # document name and headings: facts may come from there as well
+
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk]) -> Ground:
+        return cls(
+            "\n\n".join(chunk.text for chunk in chunks),
+            "\n".join(f"{chunk.document} {' '.join(chunk.headings)} {chunk.page}" for chunk in chunks),
+        )
+
+    @cached_property
+    def facts(self) -> FactSheet:
+        return FactSheet(f"{self.text}\n{self.around}")
+
+    @cached_property
+    def stretches(self) -> list[str]:
+        """Every run of up to three sentences."""
+        pieces = [piece.matched for piece in quotable(self.text)]
+        return [" ".join(pieces[start : start + _STRETCH]) for start in range(max(1, len(pieces) - _STRETCH + 1))]
+
+    @cached_property
+    def flat(self) -> str:
+        return flattened(self.text)
+
+    def holds(self, sentence: str) -> bool:
+        """Whether ``sentence`` stands there word for word, but for blanks, case of marks and quotation marks."""
+        wanted = flattened(sentence)
+        return bool(wanted) and f" {wanted} " in f" {self.flat} "
+
+    def word_share(self, sentence: str) -> float:
+        """The largest share of the sentence's words in one stretch."""
+        words = text_roots(sentence)
+        if not words:
+            return 1.0
+        around = text_roots(self.around)
+        return max(len(words & (text_roots(stretch) | around)) / len(words) for stretch in self.stretches or [""])
+
+
+def judge(sentence: str, cited: Sequence[Chunk], likeness: Likeness | None = None) -> Judged:
+    """What becomes of ``sentence``, held against the passages it cites. With ``likeness`` it calls the
+    embedder for sentences in another language than their source: not for the event loop."""
+    if not cited:
+        return Judged(Verdict.UNCITED)
+    ground = Ground.of(cited)
+    if ground.holds(sentence):
+        return Judged(Verdict.QUOTED)
+    foreign = detect_language(sentence) != detect_language(ground.text, default=detect_language(sentence))
+    against = ground.facts.missing(sentence, other_language=foreign)
+    if not against and not _is_close(sentence, ground, foreign, likeness):
+        against = ["too little of it stands in the source"]
+    return Judged(Verdict.UNSUPPORTED, tuple(against)) if against else Judged(Verdict.SUPPORTED)
+
+
+def _is_close(sentence: str, ground: Ground, foreign: bool, likeness: Likeness | None) -> bool:
+    if ground.word_share(sentence) >= LEAST_WORDS:
+        return True
+    if likeness is None:
+        return foreign  # its facts stand there, and its words cannot be compared
+    return max(likeness(sentence, stretch) for stretch in ground.stretches or [""]) >= LEAST_LIKENESS
+
+
+def flattened(text: str) -> str:
+    """Words and numbers only, one blank between them: what two renderings of a sentence have in common."""
+    return " ".join(_MARKS.sub(" ", fold(text)).split())

@@ -1,0 +1,129 @@
+"""The three ways to reply: a model's text from sources, quotes, a refusal. Each streams into a draft."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from assistant.citations import CitationStream, cited_sentences
+from assistant.composing import Draft, citation
+from assistant.core.domain import Access, Chunk, Sentence, Verdict
+from assistant.core.errors import TransientError
+from assistant.core.ports import ChatModel, Completion, Message
+from assistant.evidence import Quote, Weigher
+from assistant.grounding import Likeness, judge
+from assistant.ledger import Account, charged
+from assistant.placing import Placer
+from assistant.thoughts import ThoughtFilter
+from assistant.wording import CUT_OFF, declines, nearest_passages, quoted_passage
+
+
+class ModelSilent(Exception):
+    """The model could not be reached, broke off, or had nothing to say. The draft holds what it did say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Writes drafts. ``placer`` finds where on the page a cited sentence stands."""
+
+    placer: Placer
+    weigher: Weigher
+
+    async def from_model(
+        self,
+        model: ChatModel,
+        messages: Sequence[Message],
+        sources: Sequence[Chunk],
+        draft: Draft,
+        account: Account,
+        purpose: str = "answer",
+    ) -> AsyncGenerator[str]:
+        """The model's text, its citations checked against ``sources`` (numbered from 1 in ``messages``).
+        Raises ModelSilent."""
+        cites = CitationStream(len(sources))
+        truncated, begins = False, len(draft.text)
+        try:
+            async with aclosing(spoken(model, messages, account, purpose)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Completion):
+                        truncated = piece.truncated
+                    elif shown := cites.feed(piece):
+                        yield draft.say(shown, apart=False)
+        except TransientError as error:
+            raise ModelSilent from error
+        if rest := cites.finish():
+            yield draft.say(rest, apart=False)
+        text = draft.text[begins:]
+        if not text.strip():
+            raise ModelSilent
+        if truncated:
+            yield draft.say(CUT_OFF[draft.language])
+        cited = [sources[number - 1] for number in cites.order]
+        draft.refused = not cited and declines(text)
+        draft.sentences += await asyncio.to_thread(judged, text, cited, self.weigher.likeness)
+        await self._cite(draft, cited, account.access)
+
+    async def from_quotes(
+        self, notice: str, quotes: Sequence[Quote], chunks: Sequence[Chunk], draft: Draft, access: Access
+    ) -> AsyncGenerator[str]:
+        """``quotes``, best first, said to be quotes by ``notice``."""
+        draft.quoted = True
+        yield draft.say(notice)
+        order = list(dict.fromkeys(quote.source for quote in quotes))
+        for quote in quotes:
+            number = order.index(quote.source) + 1
+            draft.sentences.append(Sentence(quote.text, (number,), Verdict.QUOTED))
+            yield draft.say(quoted_passage(quote.text, number))
+        await self._cite(draft, [chunks[source] for source in order], access)
+
+    async def refusal(
+        self, statement: str, nearest: Sequence[Chunk], draft: Draft, access: Access
+    ) -> AsyncGenerator[str]:
+        """``statement`` that nothing was found, and the ``nearest`` passages, shown as such."""
+        draft.refused = True
+        if statement:
+            draft.sentences.append(Sentence(statement))
+            yield draft.say(statement)
+        if nearest:
+            yield draft.say(nearest_passages(draft.language, nearest))
+            await self._cite(draft, nearest, access)
+
+    async def all_text(
+        self, statement: str, chunks: Sequence[Chunk], draft: Draft, access: Access
+    ) -> AsyncGenerator[str]:
+        """All of ``chunks``, quoted under a ``statement``: for a question about the whole of a short text."""
+        draft.quoted = True
+        yield draft.say(statement)
+        for number, chunk in enumerate(chunks, start=1):
+            draft.sentences.append(Sentence(chunk.text, (number,), Verdict.QUOTED))
+            yield draft.say(f"{chunk.text}\n\n[{number}]")
+        await self._cite(draft, chunks, access)
+
+    async def _cite(self, draft: Draft, chunks: Sequence[Chunk], access: Access) -> None:
+        for number, chunk in enumerate(chunks, start=1):
+            said = [sentence.text for sentence in draft.sentences if number in sentence.citations]
+            draft.citations.append(citation(number, chunk, await self.placer.boxes(chunk, said, access)))
+
+
+async def spoken(
+    model: ChatModel, messages: Sequence[Message], account: Account, purpose: str
+) -> AsyncGenerator[str | Completion]:
+    """What the model says, without what it thinks, charged to ``account``."""
+    thoughts = ThoughtFilter()
+    async with aclosing(charged(model.stream(messages, purpose=purpose), account)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Completion):
+                yield thoughts.finish()
+                yield piece
+            else:
+                yield thoughts.feed(piece)
+
+
+def judged(text: str, cited: Sequence[Chunk], likeness: Likeness) -> list[Sentence]:
+    """The sentences of a text in our notation, each held against what it cites. Not for the event loop."""
+    return [
+        Sentence(found.text, found.numbers, judge(found.text, [cited[n - 1] for n in found.numbers], likeness).verdict)
+        for found in cited_sentences(text)
+    ]
