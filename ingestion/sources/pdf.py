@@ -16,7 +16,7 @@ from ingestion.sources.pdfium.document import PdfFile, RawPage
 from ingestion.sources.pdfium.fields import Field
 from ingestion.sources.textlines import read_lines
 
-_XFA_MARKS = (b"/XFA", b"<xdp:xdp", b"http://ns.adobe.com/xdp/")
+_XFA_MARKS = (b"/XFA", b"<xdp:xdp", b"/NeedsRendering true")
 _PICTURE_SHARE = 0.0002  # of the page; what is smaller is a dot of a pattern
 
 
@@ -74,10 +74,11 @@ class PdfSource:
 
 
 def _mentions_xfa(path: Path) -> bool:
-    """Whether a small file speaks of XFA where PDFium's form type does not see it."""
-    if path.stat().st_size > 200_000:
-        return False
-    data = path.read_bytes()
+    """Whether a file speaks of XFA near its start or its end, where PDFium's form type does not see it."""
+    with path.open("rb") as file:
+        data = file.read(200_000)
+        file.seek(max(0, path.stat().st_size - 200_000))
+        data += file.read(200_000)
     return any(mark in data for mark in _XFA_MARKS)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from assistant.core.domain import Block, BlockKind, Box, Reader
 
-COLUMNS, ROWS = 96, 64
+COLUMNS, ROWS = 110, 64
 MARGIN = 0.07  # of the width and of the height, on each side
 _MOST_CHARACTERS = 3_000
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s+\S")

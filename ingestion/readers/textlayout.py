@@ -1,0 +1,269 @@
+"""Reading order of a page's lines: which stand in columns, which in a table, which follow each other.
+
+A page is cut along its gutters: strips of white that several lines stand on both sides of. What lies
+between is either columns of text, read one after the other, or the rows of a table. Everything here is in
+points of the upright page, y downwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ingestion.pages import Line
+
+_GUTTER_EM = 0.9  # least width of a gutter, in type sizes
+_PROSE_WORDS = 4  # a line of running text has at least so many words
+_PROSE_FILL = 0.55  # and fills so much of its column
+_WORD_CHARACTERS = 6.0  # what counts as a word where a script has no spaces
+_DEEPEST = 12
+
+
+@dataclass(eq=False)
+class Item:
+    """A line, or something already understood (``block``: a table), with its place in points."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    size: float
+    line: Line | None = None
+    block: object | None = None
+
+    @property
+    def middle(self) -> float:
+        return (self.y0 + self.y1) / 2
+
+    @cached_property
+    def words(self) -> float:
+        """How many words; characters count where the script has no spaces."""
+        if self.line is None:
+            return 0.0
+        text = self.line.text
+        spaced = len(text.split())
+        return max(spaced, len(text) / 2 / _WORD_CHARACTERS) if not text.isascii() else float(spaced)
+
+
+@dataclass
+class Region:
+    """Items that belong together in reading order: running text, or the rows of a table."""
+
+    items: list[Item]
+    is_table: bool = False
+    gutters: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        return (
+            min(item.x0 for item in self.items),
+            min(item.y0 for item in self.items),
+            max(item.x1 for item in self.items),
+            max(item.y1 for item in self.items),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gutter:
+    x0: float
+    x1: float
+    top: float
+    bottom: float
+    score: float
+
+
+def arrange(items: Sequence[Item], depth: int = 0) -> list[Region]:
+    """Regions in reading order."""
+    if not items:
+        return []
+    gutter = _best_gutter(items) if depth < _DEEPEST and len(items) >= 4 else None
+    if gutter is None:
+        return [Region(sorted(items, key=lambda item: (item.middle, item.x0)))]
+    inside = [item for item in items if gutter.top <= item.middle <= gutter.bottom]
+    above = [item for item in items if item.middle < gutter.top]
+    below = [item for item in items if item.middle > gutter.bottom]
+    return [*arrange(above, depth + 1), *_split(inside, gutter, depth), *arrange(below, depth + 1)]
+
+
+def _split(items: list[Item], gutter: _Gutter, depth: int) -> list[Region]:
+    columns = _columns(items, _gutters(items))
+    if _is_tabular(items, columns):
+        return _as_table(items, depth)
+    middle = (gutter.x0 + gutter.x1) / 2
+    left = [item for item in items if item.x1 <= middle]
+    right = [item for item in items if item.x0 >= middle]
+    return [*arrange(left, depth + 1), *arrange(right, depth + 1)]
+
+
+def _best_gutter(items: Sequence[Item]) -> _Gutter | None:
+    """The strip of white with the most lines on both sides."""
+    boxes = np.array([(item.x0, item.y0, item.x1, item.y1) for item in items])
+    ems = np.array([item.size for item in items])
+    order = np.argsort(boxes[:, 1] + boxes[:, 3])
+    boxes, ems = boxes[order], ems[order]
+    middles = (boxes[:, 1] + boxes[:, 3]) / 2
+    width = _GUTTER_EM * float(np.median(ems))
+    best: _Gutter | None = None
+    for edge in _edges(boxes[:, 0]):
+        x0, x1 = edge - width, edge - 0.01
+        if not (boxes[:, 2] <= x0).any():
+            continue
+        blocking = (boxes[:, 0] < x1) & (boxes[:, 2] > x0)
+        found = _longest_interval(boxes, middles, blocking, x0, x1)
+        if found and (best is None or found.score > best.score):
+            best = found
+    return best
+
+
+def _edges(lefts: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
+    """Distinct left edges, where a gutter may end."""
+    values = np.unique(lefts.round(0))
+    return [float(lefts[np.abs(lefts - value) <= 0.5].min()) for value in values.tolist()]
+
+
+def _longest_interval(boxes: np.ndarray, middles: np.ndarray, blocking: np.ndarray, x0: float, x1: float) -> _Gutter | None:  # type: ignore[type-arg]
+    """The run of lines, between two that cross the strip, with the most text on both sides."""
+    best: _Gutter | None = None
+    stops = np.flatnonzero(blocking)
+    starts = np.concatenate([[0], stops + 1])
+    ends = np.concatenate([stops, [len(boxes)]])
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        if end - start < 4:
+            continue
+        part = boxes[start:end]
+        left, right = part[part[:, 2] <= x0 + 0.01], part[part[:, 0] >= x1 - 0.01]
+        if len(left) < 2 or len(right) < 2:
+            continue
+        shared = min(left[:, 3].max(), right[:, 3].max()) - max(left[:, 1].min(), right[:, 1].min())
+        score = float(shared) * (1 + 0.02 * min(len(left), len(right)))
+        if shared > 0 and (best is None or score > best.score):
+            best = _Gutter(x0, x1, float(middles[start]) - 0.1, float(middles[end - 1]) + 0.1, score)
+    return best
+
+
+def _gutters(items: Sequence[Item]) -> list[tuple[float, float]]:
+    """Strips of white that (nearly) no item crosses, from left to right."""
+    em = float(np.median([item.size for item in items]))
+    left, right = min(item.x0 for item in items), max(item.x1 for item in items)
+    steps = max(2, min(4000, int((right - left) / 0.5)))
+    cover = np.zeros(steps + 1)
+    scale = steps / max(1e-6, right - left)
+    for item in items:
+        a, b = int((item.x0 - left) * scale), int(np.ceil((item.x1 - left) * scale))
+        cover[a : b + 1] += 1
+    rows = len(_rows(items))
+    white = cover <= 0.12 * rows
+    found: list[tuple[float, float]] = []
+    start: int | None = None
+    for index, is_white in enumerate([*white.tolist(), False]):
+        if is_white and start is None:
+            start = index
+        elif not is_white and start is not None:
+            if (index - start) / scale >= 0.5 * em and start > 0 and index <= steps:
+                found.append((left + start / scale, left + index / scale))
+            start = None
+    return found
+
+
+def _columns(items: Sequence[Item], gutters: Sequence[tuple[float, float]]) -> list[list[Item]]:
+    """Items by the column they stand in; those that span several are left out."""
+    edges = [(a + b) / 2 for a, b in gutters]
+    columns: list[list[Item]] = [[] for _ in range(len(edges) + 1)]
+    for item in items:
+        first, last = (sum(x > edge for edge in edges) for x in (item.x0 + 0.5, item.x1 - 0.5))
+        if first == last:
+            columns[first].append(item)
+    return [column for column in columns if column]
+
+
+def _rows(items: Sequence[Item]) -> list[list[Item]]:
+    """Items that stand on one baseline, top to bottom, each row from left to right."""
+    rows: list[list[Item]] = []
+    for item in sorted(items, key=lambda item: item.middle):
+        near = rows and abs(item.middle - rows[-1][0].middle) <= 0.4 * min(item.size, rows[-1][0].size)
+        if near:
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+    return [sorted(row, key=lambda item: item.x0) for row in rows]
+
+
+rows_of = _rows
+gutters_of = _gutters
+
+
+def _is_prose(column: Sequence[Item]) -> bool:
+    """Whether a column holds running text: most of it in lines of several words that fill it."""
+    left, right = min(item.x0 for item in column), max(item.x1 for item in column)
+    full = [
+        item
+        for item in column
+        if item.words >= _PROSE_WORDS and item.x1 - item.x0 >= _PROSE_FILL * (right - left)
+    ]
+    total = sum(item.words for item in column)
+    return len(full) >= 3 and sum(item.words for item in full) >= 0.6 * total
+
+
+def _is_tabular(items: Sequence[Item], columns: Sequence[Sequence[Item]]) -> bool:
+    """Whether the items are cells: short, and level with each other across the columns."""
+    if len(columns) < 2 or any(item.block is not None for item in items):
+        return False
+    prose = [column for column in columns if _is_prose(column)]
+    if len(prose) >= 2 or (len(prose) == 1 and len(columns) == 1):
+        return False
+    rows = _rows(items)
+    full = [row for row in rows if len(row) >= 2]
+    if len(full) < 2 or (len(full) < 3 and len(columns) < 3):
+        return False
+    level = {id(item) for row in full for item in row}
+    short = [item for column in columns for item in column if column not in prose]
+    aligned = sum(id(item) in level for item in short)
+    wordy = sum(item.words for item in short) / max(1, len(short))
+    return aligned >= (0.75 if prose else 0.6) * len(short) and wordy <= 6
+
+
+def _as_table(items: list[Item], depth: int) -> list[Region]:
+    """One or more tables: split where rows stand far apart; lone lines at either end are text."""
+    regions: list[Region] = []
+    for group in _row_groups(_rows(items)):
+        head, body, tail = _trimmed(group)
+        regions += arrange([item for row in head for item in row], depth + 1)
+        cells = [item for row in body for item in row]
+        if len(body) >= 2 and max(len(row) for row in body) >= 2:
+            regions.append(Region(cells, is_table=True, gutters=_gutters(cells)))
+        elif cells:
+            regions.append(Region(cells))
+        regions += arrange([item for row in tail for item in row], depth + 1)
+    return regions
+
+
+def _row_groups(rows: list[list[Item]]) -> list[list[list[Item]]]:
+    """Rows split where the white between them is much more than usual."""
+    gaps = [_gap(above, below) for above, below in zip(rows[:-1], rows[1:], strict=True)]
+    if not gaps:
+        return [rows]
+    em = float(np.median([item.size for row in rows for item in row]))
+    usual = float(np.median(gaps))
+    groups = [[rows[0]]]
+    for gap, row in zip(gaps, rows[1:], strict=True):
+        if gap > max(3.0 * em, usual + 2.2 * em):
+            groups.append([])
+        groups[-1].append(row)
+    return groups
+
+
+def _gap(above: Sequence[Item], below: Sequence[Item]) -> float:
+    return min(item.y0 for item in below) - max(item.y1 for item in above)
+
+
+def _trimmed(rows: list[list[Item]]) -> tuple[list[list[Item]], list[list[Item]], list[list[Item]]]:
+    """Rows of one item before and after the others: captions and notes."""
+    start, end = 0, len(rows)
+    while start < end and len(rows[start]) == 1:
+        start += 1
+    while end > start and len(rows[end - 1]) == 1 and rows[end - 1][0].words > 3:
+        end -= 1
+    return rows[:start], rows[start:end], rows[end:]
