@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from assistant.core.settings import Settings, load_settings
 
+from assistant.core.settings import Settings, load_settings
 from tests.documents import DATA, ROOT
 
 COMPOSE = ROOT / "compose"
