@@ -19,7 +19,7 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse, StreamingResponse
 
-from assistant.core.domain import Access, Answer, Box, Document
+from assistant.core.domain import Access, Answer, Document
 from assistant.core.errors import BadRequest, PeritoError
 from assistant.core.ports import Message, Submission, Upload
 from assistant.core.shapes import (
@@ -33,6 +33,7 @@ from assistant.core.shapes import (
     RejectedShape,
     Shape,
 )
+from assistant.web import boxes as boxes_in_url
 from assistant.web.answers import declared
 from assistant.web.events import event_stream
 from assistant.web.services import Services
@@ -40,7 +41,6 @@ from assistant.web.uploads import Form, received_form
 
 MAX_PICTURES = 8
 MAX_PICTURE_BYTES = 20_000_000
-BOXES_PATTERN = r"^[0-9]*\.?[0-9]+(,[0-9]*\.?[0-9]+){3}(;[0-9]*\.?[0-9]+(,[0-9]*\.?[0-9]+){3})*$"
 
 DocumentId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The document's id.")]
 PageNumber = Annotated[int, InPath(ge=1, le=1_000_000, description="Page number, from 1.")]
@@ -314,7 +314,8 @@ PRIVATE = {"Cache-Control": "private, max-age=3600", "Vary": "Cookie, Authorizat
 
 
 BoxesText = Annotated[
-    str | None, Query(pattern=BOXES_PATTERN, max_length=20_000, description="x0,y0,x1,y1;… as fractions of the page.")
+    str | None,
+    Query(pattern=boxes_in_url.PATTERN, max_length=20_000, description="x0,y0,x1,y1;… as fractions of the page."),
 ]
 
 
@@ -338,29 +339,16 @@ async def page_image(
     number: PageNumber,
     boxes: Annotated[
         str | None,
-        Query(pattern=BOXES_PATTERN, max_length=20_000, description="x0,y0,x1,y1;… in fractions of the page."),
+        Query(pattern=boxes_in_url.PATTERN, max_length=20_000, description="x0,y0,x1,y1;… in fractions of the page."),
     ] = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    drawn = read_boxes(boxes) if boxes else ()
+    drawn = boxes_in_url.read_boxes(boxes) if boxes else ()
     image = await asyncio.to_thread(parts.page_images.page_image, document_id, number, who, drawn)
     headers = {**PRIVATE, "ETag": f'"{hashlib.sha256(image).hexdigest()[:32]}"'}
     if if_none_match and headers["ETag"] in if_none_match:
         return Response(status_code=304, headers=headers)
     return Response(image, media_type="image/jpeg", headers=headers)
-
-
-def read_boxes(text: str) -> tuple[Box, ...]:
-    """``x0,y0,x1,y1;…`` as boxes. BadRequest for a side outside the page."""
-    boxes = [tuple(float(side) for side in part.split(",")) for part in text.split(";")]
-    if any(side > 1 for box in boxes for side in box):
-        raise BadRequest("A box lies outside the page", "Give its sides as fractions of the page, from 0 to 1")
-    return tuple(Box.of(*box) for box in boxes)
-
-
-def write_boxes(boxes: Sequence[Box]) -> str:
-    """The inverse of ``read_boxes``, short."""
-    return ";".join(",".join(f"{side:.4f}".rstrip("0").rstrip(".") for side in box) for box in boxes)
 
 
 @router.post(

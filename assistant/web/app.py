@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from assistant.web import answers, api
+from assistant.web import answers, api, chathome
 from assistant.web.auth import Door
 from assistant.web.gate import Gate
 from assistant.web.services import Services
@@ -34,9 +34,10 @@ class ChatMount(Mount):
 
 def create_app(services: Services) -> FastAPI:
     """API and chat over ``services``. Chainlit keeps its state in its modules: one chat a process."""
-    from assistant.web.chat import build_chat  # late: importing Chainlit takes seconds
-
     app = create_api(services)
+    chathome.prepare(services.settings, app.state.door)  # before Chainlit is imported
+    from assistant.web.chat import build_chat  # late: it takes seconds
+
     chat = build_chat(services, app.state.door)
     app.state.closers.append(chat.aclose)
     app.include_router(chat.router)
