@@ -29,7 +29,7 @@ from assistant.core.records import (
     reading_rows,
     usage_row,
 )
-from assistant.core.tables import documents, pages, readings, usage
+from assistant.core.tables import documents, elements, pages, readings, usage
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
 READABLE = (DocumentStatus.COMPLETE, DocumentStatus.PARTIAL)
@@ -170,7 +170,7 @@ class SqlCatalogue:
     def delete_document(self, document_id: str, access: Access) -> Sequence[str]:
         """Remove the document's rows; the ledger keeps its lines and forgets whom they were for.
 
-        Returns the blob keys that no other document uses; hand them to ``release_blob``. NotFound.
+        Returns the blob keys that no other document and no chat uses; hand them to ``release_blob``. NotFound.
         """
         with self._database.writing(durable=True) as connection:
             row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
@@ -203,7 +203,7 @@ class SqlCatalogue:
             return _is_used(connection, key)
 
     def release_blob(self, key: str, forget: Callable[[str], None]) -> bool:
-        """Call ``forget(key)`` if no document uses the blob, and keep any from claiming it meanwhile.
+        """Call ``forget(key)`` if no document and no chat uses the blob, and keep any from claiming it meanwhile.
 
         Returns whether it was forgotten. A claim waits for this, so who puts a blob, claims it, and then still
         finds it in the store has it for good; who does not find it puts it once more.
@@ -343,7 +343,12 @@ def _highest_version(connection: Connection, collection: str, name: str) -> int:
 
 
 def _is_used(connection: Connection, blob: str) -> bool:
-    return _first(connection, select(documents.c.id).where(documents.c.blob == blob).limit(1)) is not None
+    """Whether a document stands on the blob, or a picture in a chat (its object key ends in the blob's)."""
+    document = select(documents.c.id).where(documents.c.blob == blob).limit(1)
+    picture = (
+        select(elements.c.id).where(elements.c.type == "image", elements.c.objectKey.endswith(f"/{blob}")).limit(1)
+    )
+    return _first(connection, document) is not None or _first(connection, picture) is not None
 
 
 def _recounted(counts: Row, former: Row | None, page: PageReading) -> dict[str, Any]:

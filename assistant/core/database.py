@@ -132,7 +132,6 @@ def chat_connection(url: str) -> tuple[str, dict[str, Any]]:
     if parsed.get_backend_name() != "sqlite":
         return parsed.render_as_string(hide_password=False), {}
     sqlite3.register_adapter(list, json.dumps)
-    sqlite3.register_adapter(dict, json.dumps)
     return parsed.set(drivername="sqlite+aiosqlite").render_as_string(hide_password=False), {"timeout": BUSY_SECONDS}
 
 

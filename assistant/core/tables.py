@@ -170,7 +170,6 @@ steps = Table(
     Column("language", Text),
     Column("indent", Integer),
     Column("command", Text),
-    Column("modes", Text),
     Column("icon", Text),
     Column("defaultOpen", Boolean),
     Column("autoCollapse", Boolean),

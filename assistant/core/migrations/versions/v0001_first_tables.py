@@ -179,7 +179,6 @@ def upgrade() -> None:
         sa.Column("language", sa.Text(), nullable=True),
         sa.Column("indent", sa.Integer(), nullable=True),
         sa.Column("command", sa.Text(), nullable=True),
-        sa.Column("modes", sa.Text(), nullable=True),
         sa.Column("icon", sa.Text(), nullable=True),
         sa.Column("defaultOpen", sa.Boolean(), nullable=True),
         sa.Column("autoCollapse", sa.Boolean(), nullable=True),
