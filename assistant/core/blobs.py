@@ -45,7 +45,8 @@ class FolderBlobStore:
         self._incoming = self._folder / "incoming"
         self._min_free = min_free_mb * MEGABYTE
         try:
-            self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._incoming.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             _refuse(error, f"The folder for files, {self._folder}, cannot be made")
         self._sweep()
