@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from assistant.core.shapes import (
 from compose.server import find_server
 from compose.standalone import Perito, open_perito
 
-type OnProgress = Callable[[ProgressShape], None]
+OnProgress = Callable[[ProgressShape], None]
 LOCAL = Access("local", None)
 FILES_AT_ONCE = 4
 
@@ -51,7 +51,7 @@ class Backend(Protocol):
 
 
 @contextlib.asynccontextmanager
-async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
+async def open_backend(settings: Settings) -> AsyncGenerator[Backend]:
     """The running server's, else one in this process."""
     server = find_server(settings.home)
     if server is not None:

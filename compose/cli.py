@@ -276,7 +276,7 @@ async def _ingest(
         with IngestProgress(len(files), shown=not quiet and sys.stderr.isatty()) as progress:
             async for outcome in ingest_all(backend, files, collection, password, progress.update):
                 outcomes.append(outcome)
-                progress.ended(outcome)
+                progress.ended()
                 if not quiet:
                     progress.print(outcome_line(outcome))
     return outcomes

@@ -109,8 +109,9 @@ async def _embedder(settings: Settings) -> Check:
 
 
 async def _ocr(settings: Settings) -> Check:
-    from ingestion.readers.ocr import OcrReader
     from PIL import Image, ImageDraw, ImageFont
+
+    from ingestion.readers.ocr import OcrReader
 
     picture = Image.new("RGB", (640, 120), "white")
     ImageDraw.Draw(picture).text((20, 30), "Perito 2026", fill="black", font=ImageFont.load_default(48))

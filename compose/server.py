@@ -9,15 +9,19 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
 from assistant.core.errors import Misconfigured
 from assistant.core.settings import Settings
 from compose.standalone import Perito, open_perito
+
+if TYPE_CHECKING:
+    from assistant.web.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +41,15 @@ class RunningServer:
 async def serve(settings: Settings) -> None:
     """Run until stopped. Misconfigured when the address is taken or needs users that are not there."""
     import uvicorn
-    from assistant.web.app import Services, create_app
+
+    from assistant.web.app import create_app
     from assistant.web.auth import check_binding
 
     check_binding(settings)
     sockets = [_bind(settings.server.host, settings.server.port)]
     token = secrets.token_urlsafe(32)
     async with open_perito(settings) as perito:
-        app = create_app(_services(perito, token, Services))
+        app = create_app(_services(perito, token))
         config = uvicorn.Config(
             app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
         )
@@ -63,8 +68,10 @@ def find_server(home: Path) -> RunningServer | None:
     return None
 
 
-def _services(perito: Perito, token: str, services: type) -> object:
-    return services(
+def _services(perito: Perito, token: str) -> Services:
+    from assistant.web.services import Services
+
+    return Services(
         settings=perito.settings,
         assistant=perito.assistant,
         ingestion=perito.worker,
@@ -90,7 +97,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _noted(settings: Settings, token: str) -> Iterator[None]:
+def _noted(settings: Settings, token: str) -> Generator[None]:
     """Leave a note for the command line, readable by its owner only, while the server runs."""
     note = settings.home / NOTE
     me = psutil.Process(os.getpid())

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.answering import Assistant
-from assistant.core.catalogue import SqlCatalogue
-from assistant.core.embedder import open_embedder
-from assistant.core.index import open_index
-from assistant.wiring import build_assistant
 from filelock import FileLock, Timeout
 
+from assistant.answering import Assistant
 from assistant.core.blobs import FolderBlobStore
+from assistant.core.catalogue import SqlCatalogue
+from assistant.core.embedder import open_embedder
 from assistant.core.errors import DiskFull, Misconfigured, StoreBusy
+from assistant.core.index import open_index
 from assistant.core.ports import ChunkIndex, Embedder
 from assistant.core.settings import Settings
+from assistant.wiring import build_assistant
 from ingestion.pageimages import SourcePageImages
 from ingestion.wiring import build_worker
 from ingestion.worker import Worker
@@ -42,7 +42,7 @@ class Perito:
 
 
 @contextlib.asynccontextmanager
-async def open_perito(settings: Settings) -> AsyncIterator[Perito]:
+async def open_perito(settings: Settings) -> AsyncGenerator[Perito]:
     """Everything over ``settings.home``, started. StoreBusy while another process uses that home."""
     make_home(settings.home)
     with own_home(settings):
@@ -70,7 +70,7 @@ def make_home(home: Path) -> None:
 
 
 @contextlib.contextmanager
-def own_home(settings: Settings) -> contextlib.AbstractContextManager[None]:  # pyright: ignore[reportGeneralTypeIssues]
+def own_home(settings: Settings) -> Generator[None]:
     """Hold the home while the embedded index lives in it; with a Qdrant server many processes may share it."""
     if settings.index.kind != "edge":
         yield

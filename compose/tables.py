@@ -45,7 +45,7 @@ class IngestProgress:
         self._pages[progress.document.id] = (progress.document.pages_done, progress.document.pages)
         self._refresh()
 
-    def ended(self, outcome: DocumentShape | RejectedShape) -> None:
+    def ended(self) -> None:
         """A file ended."""
         self._ended += 1
         self._refresh()

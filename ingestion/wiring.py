@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
-
 from assistant.core.domain import Usage
 from assistant.core.ports import ChunkIndex, Embedder
 from assistant.core.settings import Settings

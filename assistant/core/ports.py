@@ -6,7 +6,7 @@ Stores and the embedder are synchronous and thread-safe: async callers go throug
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -175,7 +175,11 @@ class Catalogue(Protocol):
         """Remove rows; returns the blob keys that no other document uses."""
         ...
 
-    def record(self, usage: Usage) -> None: ...
+    def release_blob(self, key: str, forget: Callable[[str], None]) -> bool:
+        """Call ``forget(key)`` if no document and no chat picture stands on the blob; whether it was called."""
+        ...
+
+    def record(self, usage: Usage, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -47,7 +47,7 @@ def open_source(path: Path, *, name: str = "", password: str = "", limits: Limit
 
 
 @contextlib.contextmanager
-def unlock(path: Path, password: str) -> Iterator[BinaryIO]:
+def unlock(path: Path, password: str) -> Generator[BinaryIO]:
     """The file's bytes as they open without a password: a PDF's are a copy without its lock, others' their own.
 
     EncryptedFile when the password is wrong.
