@@ -21,7 +21,6 @@ from chainlit.element import Element
 from chainlit.server import app as chainlit_app
 from fastapi import APIRouter, FastAPI
 
-from assistant.core.blobs import FolderBlobStore
 from assistant.core.domain import Access, Answer
 from assistant.core.errors import AccessDenied, EncryptedFile, NotFound, PeritoError, SignInNeeded, TooManyAttempts
 from assistant.core.ports import Upload
@@ -65,9 +64,8 @@ class Sent:
 
 def build_chat(services: Services, door: Door) -> Chat:
     """Chainlit over ``services``. Its callbacks are the process's: the last one built is the one that runs."""
-    attachments = FolderBlobStore(services.settings.home / "attachments", services.settings.limits.free_disk_mb)
     url = services.settings.catalogue.url or f"sqlite:///{services.settings.home / 'perito.db'}"
-    history = ChatHistory(url, AttachmentStorage(attachments))
+    history = ChatHistory(url, AttachmentStorage(services.blobs, services.catalogue))
     chainlit_data._data_layer, chainlit_data._data_layer_initialized = history, True  # pyright: ignore[reportPrivateUsage]
     chatpage.adapt(services.settings)
     Handlers(services, door, history).register()

@@ -19,24 +19,13 @@ from chainlit.data.storage_clients.base import BaseStorageClient
 from chainlit.data.utils import queue_until_user_message
 from chainlit.types import PageInfo, PaginatedResponse
 
+from assistant.core.database import chat_connection
 from assistant.core.errors import NotFound
-from assistant.core.ports import BlobStore
+from assistant.core.ports import BlobStore, Catalogue
 
 if TYPE_CHECKING:
     from chainlit.element import Element
     from chainlit.types import Pagination, ThreadDict, ThreadFilter
-
-LOCK_SECONDS = 30  # SQLite: how long a write waits for the worker's
-
-
-def async_url(url: str) -> str:
-    """The catalogue's SQLAlchemy URL with a driver that can be awaited (psycopg can do both)."""
-    if url.startswith("sqlite:"):
-        return url.replace("sqlite:", "sqlite+aiosqlite:", 1)
-    for plain in ("postgresql:", "postgres:", "postgresql+psycopg2:"):
-        if url.startswith(plain):
-            return url.replace(plain, "postgresql+psycopg:", 1)
-    return url
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +39,12 @@ class Attachment:
 
 
 class AttachmentStorage(BaseStorageClient):
-    """Chainlit's storage client over a ``BlobStore``. An object's key is ``<element id>/<sha256>``."""
+    """Chainlit's storage client over the store that documents lie in. An object's key is ``<element id>/<sha256>``;
+    the catalogue lets a blob go when neither a document nor a picture in a chat stands on it."""
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, catalogue: Catalogue) -> None:
         self._blobs = blobs
+        self._catalogue = catalogue
 
     async def upload_file(
         self,
@@ -76,8 +67,8 @@ class AttachmentStorage(BaseStorageClient):
             return self._blobs.put(file)
 
     async def delete_file(self, object_key: str) -> bool:
-        await asyncio.to_thread(self._blobs.delete, object_key.rpartition("/")[2])
-        return True
+        """Let the bytes go if nothing else stands on them; call it when the element's row is gone."""
+        return await asyncio.to_thread(self._catalogue.release_blob, object_key.rpartition("/")[2], self._blobs.delete)
 
     async def get_read_url(self, object_key: str) -> str:
         return f"/api/attachments/{object_key.partition('/')[0]}"
@@ -94,8 +85,8 @@ class ChatHistory(SQLAlchemyDataLayer):
     """Threads, messages and elements of the chat."""
 
     def __init__(self, url: str, storage: AttachmentStorage) -> None:
-        arguments = {"timeout": LOCK_SECONDS} if url.startswith("sqlite") else {}
-        super().__init__(async_url(url), connect_args=arguments, storage_provider=storage)
+        address, arguments = chat_connection(url)
+        super().__init__(address, connect_args=arguments, storage_provider=storage)
         self.attachments = storage
 
     async def rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -164,9 +155,7 @@ class ChatHistory(SQLAlchemyDataLayer):
 
     async def _forget_unused(self, object_keys: set[str]) -> None:
         for sha256 in {key.rpartition("/")[2] for key in object_keys}:
-            used = await self.rows('SELECT 1 FROM elements WHERE "objectKey" LIKE :key LIMIT 1', key=f"%/{sha256}")
-            if not used:
-                await self.attachments.delete_file(sha256)
+            await self.attachments.delete_file(sha256)
 
     # -- elements -----------------------------------------------------------------------------
 
