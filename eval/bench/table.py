@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 Cell = str | int | float | bool | None
 
@@ -36,20 +36,24 @@ class Table:
         """The table as plain JSON values."""
         return asdict(self)
 
-    def print(self, console: Console | None = None) -> None:
-        """Show the table to a person."""
-        from rich.console import Console
+    def __rich__(self) -> RenderableType:
+        """For a rich console: ``console.print(table)``."""
+        from rich.console import Group
         from rich.table import Table as RichTable
+        from rich.text import Text
 
-        console = console or Console()
         shown = RichTable(title=self.title, caption=f"goal: {self.goal}" if self.goal else None, title_justify="left")
         for index, column in enumerate(self.columns):
             shown.add_column(column, justify="right" if self._is_numeric(index) else "left")
         for row in self.rows:
-            shown.add_row(*(shown_cell(cell) for cell in row))
-        console.print(shown)
-        for note in self.notes:
-            console.print(f"  {note}", style="dim", markup=False)
+            shown.add_row(*(Text(shown_cell(cell)) for cell in row))
+        return Group(shown, *(Text(f"  {note}", style="dim") for note in self.notes))
+
+    def print(self, console: Console | None = None) -> None:
+        """Show the table to a person."""
+        from rich.console import Console
+
+        (console or Console()).print(self)
 
     def as_markdown(self) -> str:
         """The table as GitHub Markdown, for ``eval/results.md``."""
