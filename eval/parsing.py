@@ -183,7 +183,7 @@ def _sroie_lines(truth: Path) -> list[str]:
 
 
 def _page_in_name(name: str) -> int:
-    """ "rotated-page-90.pdf.p1.txt" is page 1; a name without one as well."""
+    """The 1 of "rotated-page-90.pdf.p1.txt"; a name without a page is page 1."""
     parts = [part[1:] for part in name.split(".") if part[:1] == "p" and part[1:].isdigit()]
     return int(parts[-1]) if parts else 1
 
