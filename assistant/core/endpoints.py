@@ -98,7 +98,7 @@ def refused(status: int, sentence: str, headers: Mapping[str, str], settings: En
 def unreachable(reason: str, settings: EndpointSettings) -> Failure:
     """No connection, or one that broke."""
     where = place(settings)
-    if re.search(r"protocol|invalid url|certificate", reason, re.IGNORECASE) and "disconnected" not in reason:
+    if re.search(r"UnsupportedProtocol|InvalidURL|CERTIFICATE_VERIFY", reason):  # httpx's and OpenSSL's names
         advice = f"Check {section(settings)}.base_url"
         return Failure(Misconfigured(f"The endpoint {where} cannot be used: {reason}", advice))
     return Failure(EndpointDown(f"The endpoint {where} did not answer: {reason}"), transient=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MOST_PIXELS = 120_000_000  # decoded whole, this is 360 MB of memory
-FLAT_COLOURS = 256  # a picture with no more colours than this is drawn or printed, not photographed
+FLAT_COLOURS, FLAT_SHARE = 4, 0.6  # a picture that few colours cover is printed or drawn, not photographed
 _ORIENTATION = 0x0112  # the EXIF tag that turns a photo upright
 _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 
@@ -24,7 +24,7 @@ _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 def encode_picture(image: Image, family: Family, max_tokens: int) -> bytes:
     """``image`` as a PNG or JPEG file of the largest size that costs at most ``max_tokens``.
 
-    PNG where there are few colours (print, drawings: sharp and small), else JPEG without colour
+    PNG where few colours cover the page (print, drawings: sharp and small), else JPEG without colour
     subsampling, which would blur small coloured type.
     """
     from PIL.Image import Resampling
@@ -84,8 +84,12 @@ def data_url(data: bytes) -> str:
 
 
 def _is_flat(image: Image) -> bool:
-    sample = image.copy() if max(image.size) <= 512 else image.resize((256, 256), 0)
-    return sample.convert("RGB").getcolors(FLAT_COLOURS) is not None
+    """Whether few colours cover most of it, so that PNG is small and JPEG would only add noise."""
+    side = 256
+    sample = image.resize((side, side), 0).convert("RGB")  # nearest: no colours that were not there
+    colours = sample.getcolors(side * side) or []
+    commonest = sorted((count for count, _ in colours), reverse=True)[:FLAT_COLOURS]
+    return sum(commonest) >= FLAT_SHARE * side * side
 
 
 def _without_alpha(image: Image) -> Image:
