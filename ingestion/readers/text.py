@@ -65,8 +65,8 @@ def _read(
 ) -> tuple[list[Block], dict[str, float]]:
     width, height = size
     items = [_item(line, width, height) for line in lines if line.angle == 0]
-    body = body_type(items, height)
     tables, rest = ruled_tables(items, *_sides(rulings, width, height))
+    body = body_type(rest or items, height)
     rest += [Item(*table.box, size=body.size, block=table) for table in tables]
     regions = arrange(rest)
     vocabulary = hyphenated_words(items)
@@ -78,6 +78,7 @@ def _read(
             blocks.append(_table_block(found[-1], width, height))
         else:
             blocks += _flow(region, body, vocabulary, size)
+    blocks = _page_numbers(blocks)
     blocks += _sideways([line for line in lines if line.angle], vocabulary, size, body)
     features = {
         "lines": float(len(lines)),
@@ -135,6 +136,27 @@ def _table_block(table: Table, width: float, height: float) -> Block:
     box = Box.of(x0 / width, y0 / height, x1 / width, y1 / height)
     confidence = 1.0 if table.ruled else 0.95
     return Block(BlockKind.TABLE, table.markdown, box, confidence, Reader.TEXT, html=table.html)
+
+
+def _page_numbers(blocks: list[Block]) -> list[Block]:
+    """The highest and the lowest block are running head and foot where they are but a page number, parted
+    from the rest by white (a page whose text ends early has its number far from the edge)."""
+    for block, kind in _outermost(blocks):
+        digits = block.text.strip("-–— ")
+        if block.kind is BlockKind.PARAGRAPH and digits.isdecimal() and len(digits) <= 4:
+            index = blocks.index(block)
+            blocks = [*blocks[:index], replace(block, kind=kind), *blocks[index + 1 :]]
+    return blocks
+
+
+def _outermost(blocks: Sequence[Block]) -> list[tuple[Block, BlockKind]]:
+    if len(blocks) < 3:
+        return []
+    top, bottom = min(blocks, key=lambda b: b.bbox.y0), max(blocks, key=lambda b: b.bbox.y1)
+    white_below = min(b.bbox.y0 for b in blocks if b is not top) - top.bbox.y1
+    white_above = bottom.bbox.y0 - max(b.bbox.y1 for b in blocks if b is not bottom)
+    found = [(top, BlockKind.HEADER)] if white_below > 0.01 else []
+    return [*found, (bottom, BlockKind.FOOTER)] if white_above > 0.01 else found
 
 
 def _sideways(

@@ -48,7 +48,9 @@ class Made:
 
 
 def body_type(items: Sequence[Item], height: float) -> Type:
-    """The size most letters are set in, and whether most are bold."""
+    """The size most letters of running text are set in, and whether most of them are bold."""
+    prose = [item for item in items if item.words >= 5]
+    items = prose if sum(item.words for item in prose) >= 40 else items
     weights: dict[float, int] = {}
     bold = letters = 0
     for item in items:
@@ -57,7 +59,8 @@ def body_type(items: Sequence[Item], height: float) -> Type:
             weights[round(item.size * 2) / 2] = weights.get(round(item.size * 2) / 2, 0) + count
             bold += count * item.line.bold
             letters += count
-    size = max(weights, key=lambda key: weights[key]) if weights else 10.0
+    usual = [size for size, count in weights.items() if count >= 0.2 * letters]
+    size = max(usual or weights, default=10.0)
     return Type(size, 2 * bold > letters, height)
 
 
@@ -135,6 +138,8 @@ def _begins(group: list[_Row], row: _Row, pitch: float, body: Type) -> bool:
         return _stands_alone(last if last.bold else row, last)
     if is_item(row.text) and not _wraps(last, row):
         return True
+    if _is_capital(last.text) and all(_is_capital(r.text) for r in group) and not _is_capital(row.text):
+        return True
     return _indents(group, row)
 
 
@@ -143,6 +148,10 @@ def _stands_alone(bold: _Row, last: _Row) -> bool:
     if bold is last:
         return len(last.text) < 120
     return bool(_SENTENCE_END.search(last.text)) or len(last.text) < 60
+
+
+def _is_capital(text: str) -> bool:
+    return text.isupper() and sum(letter.isalpha() for letter in text) >= 5
 
 
 def is_item(text: str) -> bool:
@@ -210,7 +219,7 @@ def _heading_level(group: list[_Row], text: str, body: Type) -> int:
         return 0
     ratio = group[0].size / body.size
     numbered = _SECTION.match(text)
-    if ratio >= 1.14 and not (text.endswith((".", ",")) and len(text) > 80):
+    if ratio >= 1.14 and not (text.endswith((".", ",")) and len(text) > 80) and (ratio >= 1.3 or len(text) <= 140):
         return 1 if ratio >= 1.7 else 2 if ratio >= 1.3 else 3
     bold = all(row.bold for row in group) and not body.bold
     ended = text.rstrip().endswith((".", ",", ";"))

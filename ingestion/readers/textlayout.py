@@ -7,6 +7,7 @@ points of the upright page, y downwards.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,7 @@ _PROSE_WORDS = 4  # a line of running text has at least so many words
 _PROSE_FILL = 0.55  # and fills so much of its column
 _WORD_CHARACTERS = 6.0  # what counts as a word where a script has no spaces
 _DEEPEST = 12
+_MATHS = re.compile(r"[∑∏∫√≤≥∈∉∀∃∂∞⊂⊆∪∩⇒≈≡≠∇∝⟨⟩λφψθσμω]|\S\s?=\s?\S")
 
 
 @dataclass(eq=False)
@@ -89,13 +91,53 @@ def arrange(items: Sequence[Item], depth: int = 0) -> list[Region]:
 
 
 def _split(items: list[Item], gutter: _Gutter, depth: int) -> list[Region]:
+    if _is_formula(items):
+        return [Region(sorted(items, key=lambda item: (item.middle, item.x0)))]
     columns = _columns(items, _gutters(items))
     if _is_tabular(items, columns):
         return _as_table(items, depth)
     middle = (gutter.x0 + gutter.x1) / 2
-    left = [item for item in items if item.x1 <= middle]
-    right = [item for item in items if item.x0 >= middle]
-    return [*arrange(left, depth + 1), *arrange(right, depth + 1)]
+    above, inside, below = _without_ends(items, middle)
+    left = [item for item in inside if item.x1 <= middle]
+    right = [item for item in inside if item.x0 >= middle]
+    return [
+        *arrange(above, depth + 1),
+        *arrange(left, depth + 1),
+        *arrange(right, depth + 1),
+        *arrange(below, depth + 1),
+    ]
+
+
+def _is_formula(items: Sequence[Item]) -> bool:
+    """Whether the items are pieces of displayed formulas, which stand apart like cells."""
+    signs = sum(1 for item in items if item.line and _MATHS.search(item.line.text))
+    return signs >= 2 and signs >= 0.25 * len(items)
+
+
+def _without_ends(items: Sequence[Item], middle: float) -> tuple[list[Item], list[Item], list[Item]]:
+    """What stands above and below the columns on one side only, parted from them by white across both: a
+    title over the columns, the caption of a table that follows them."""
+    groups: list[list[Item]] = []
+    lowest = 0.0
+    for item in sorted(items, key=lambda item: item.y0):
+        if not groups or item.y0 > lowest + 0.6 * item.size:
+            groups.append([])
+            lowest = item.y1
+        groups[-1].append(item)
+        lowest = max(lowest, item.y1)
+    start, end = 0, len(groups)
+    while start < end and _one_sided(groups[start], middle):
+        start += 1
+    while end > start and _one_sided(groups[end - 1], middle):
+        end -= 1
+    if start == end:
+        return [], list(items), []
+    flat = [[item for group in part for item in group] for part in (groups[:start], groups[start:end], groups[end:])]
+    return flat[0], flat[1], flat[2]
+
+
+def _one_sided(group: Sequence[Item], middle: float) -> bool:
+    return len(group) <= 3 and (all(item.x1 <= middle for item in group) or all(item.x0 >= middle for item in group))
 
 
 def _best_gutter(items: Sequence[Item]) -> _Gutter | None:
@@ -137,11 +179,20 @@ def _longest_interval(boxes: np.ndarray, middles: np.ndarray, blocking: np.ndarr
         left, right = part[part[:, 2] <= x0 + 0.01], part[part[:, 0] >= x1 - 0.01]
         if len(left) < 2 or len(right) < 2:
             continue
+        few = min(len(left), len(right))
+        if right[:, 0].min() - left[:, 2].max() < _width_for(few) * (x1 - x0) / _GUTTER_EM:
+            continue
         shared = min(left[:, 3].max(), right[:, 3].max()) - max(left[:, 1].min(), right[:, 1].min())
         score = float(shared) * (1 + 0.02 * min(len(left), len(right)))
         if shared > 0 and (best is None or score > best.score):
             best = _Gutter(x0, x1, float(middles[start]) - 0.1, float(middles[end - 1]) + 0.1, score)
     return best
+
+
+def _width_for(lines: int) -> float:
+    """Least width of a gutter between so many lines, in type sizes: the wide spaces of a few justified lines
+    lie above each other by chance."""
+    return _GUTTER_EM if lines >= 6 else 1.2 if lines >= 4 else 1.6 if lines == 3 else 2.2
 
 
 def _gutters(items: Sequence[Item]) -> list[tuple[float, float]]:
@@ -262,8 +313,17 @@ def _gap(above: Sequence[Item], below: Sequence[Item]) -> float:
 def _trimmed(rows: list[list[Item]]) -> tuple[list[list[Item]], list[list[Item]], list[list[Item]]]:
     """Rows of one item before and after the others: captions and notes."""
     start, end = 0, len(rows)
-    while start < end and len(rows[start]) == 1:
+    first_cells = [row[0].x1 for row in rows if len(row) > 1]
+    first_column = float(np.median(first_cells)) if first_cells else 0.0
+    while start < end and len(rows[start]) == 1 and not _heads_columns(rows, start, first_column):
         start += 1
     while end > start and len(rows[end - 1]) == 1 and rows[end - 1][0].words > 3:
         end -= 1
     return rows[:start], rows[start:end], rows[end:]
+
+
+def _heads_columns(rows: list[list[Item]], index: int, first_column: float) -> bool:
+    """Whether a lone item stands over the columns after the first one, close to the next row: their head."""
+    item = rows[index][0]
+    close = index + 1 < len(rows) and _gap(rows[index], rows[index + 1]) < 1.2 * item.size
+    return close and item.x0 > first_column and item.words <= 8

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assistant.core.domain import Box, Word
+from ingestion.pages import Line
 from ingestion.readers.textlayout import Item, Region, gutters_of, rows_of
 
 _NEAR = 3.0  # points: lines this close are one, and meet
@@ -155,11 +157,98 @@ def _grid_table(items: list[Item], across: list[Side], down: list[Side]) -> tupl
     rows, columns = len(ys) - 1, len(xs) - 1
     if rows < 1 or columns < 1 or rows * columns < 2 or rows * columns > _MOST_CELLS:
         return None
+    inside, rest = _parted_items(items, xs, ys)
     owner = _owners(xs, ys, across, down)
-    texts, rest = _fill(items, xs, ys, owner)
-    cells = _cells(owner, texts)
-    table = _shrunk(cells, rows, columns, (xs[0], ys[0], xs[-1], ys[-1]))
+    inside = [part for item in inside for part in _cut(item, xs, ys, owner)]
+    fine_xs, fine_ys = _finer(inside, xs, ys)
+    inside = [part for item in inside for part in (_cut_numbers(item, fine_xs) if len(fine_xs) > len(xs) else [item])]
+    fine = _fine_owners(inside, owner, (xs, ys), (fine_xs, fine_ys))
+    table = _shrunk(_cells(fine, _fill(inside, fine_xs, fine_ys, fine)), (xs[0], ys[0], xs[-1], ys[-1]))
     return (table, rest) if table and _is_table(table) else None
+
+
+def _parted_items(items: Sequence[Item], xs: list[float], ys: list[float]) -> tuple[list[Item], list[Item]]:
+    """The items inside the grid and those outside."""
+    inside = [
+        item
+        for item in items
+        if item.line and ys[0] - 1 <= item.middle <= ys[-1] + 1 and xs[0] - 1 <= (item.x0 + item.x1) / 2 <= xs[-1] + 1
+    ]
+    held = {id(item) for item in inside}
+    return inside, [item for item in items if id(item) not in held]
+
+
+def _finer(items: Sequence[Item], xs: list[float], ys: list[float]) -> tuple[list[float], list[float]]:
+    """Edges of columns and rows with those that no ruling draws: white between numbers that stand side by
+    side in one column of the grid, and baselines of numbers that stand below each other in one of its rows."""
+    more_xs: list[float] = []
+    for left, right in zip(xs[:-1], xs[1:], strict=True):
+        column = [item for item in items if left - 1 <= item.x0 and item.x1 <= right + 1]
+        rows = rows_of(column)
+        several = [item for row in rows if len(row) > 1 for item in row]
+        count = sum(len(row) > 1 for row in rows)
+        if count >= 3 and 2 * count >= len(rows):
+            more_xs += [(a + b) / 2 for a, b in gutters_of(several)]
+    fine_xs = sorted([*xs, *more_xs])
+    more_ys: list[float] = []
+    for top, bottom in zip(ys[:-1], ys[1:], strict=True):
+        more_ys += _row_edges([item for item in items if top <= item.middle < bottom], fine_xs, bool(more_xs))
+    return fine_xs, sorted([*ys, *more_ys])
+
+
+def _row_edges(band: list[Item], xs: list[float], finer: bool) -> list[float]:
+    """Where a row of the grid is really several: some column holds one number below the other."""
+    rows = rows_of(band)
+    numbers: dict[int, list[bool]] = {}
+    for item in band:
+        text = item.line.text if item.line else ""
+        numbers.setdefault(_place((item.x0 + item.x1) / 2, xs), []).append(bool(_NUMBER.fullmatch(text)))
+    stacked = any(len(found) >= 2 and all(found) for found in numbers.values())
+    if len(rows) < 2 or not (stacked or (finer and any(len(row) > len(xs) // 2 for row in rows))):
+        return []
+    return [
+        (max(item.y1 for item in above) + min(item.y0 for item in below)) / 2
+        for above, below in zip(rows[:-1], rows[1:], strict=True)
+    ]
+
+
+_Edges = tuple[list[float], list[float]]
+
+
+def _fine_owners(items: Sequence[Item], owner: NDArray[np.int64], coarse: _Edges, fine: _Edges) -> NDArray[np.int64]:
+    """Cells on the finer grid: those of the coarse one, taken apart where their items stand apart."""
+    (xs, ys), (fine_xs, fine_ys) = coarse, fine
+    rows = [_place((a + b) / 2, ys) for a, b in zip(fine_ys[:-1], fine_ys[1:], strict=True)]
+    columns = [_place((a + b) / 2, xs) for a, b in zip(fine_xs[:-1], fine_xs[1:], strict=True)]
+    result = owner[np.ix_(rows, columns)].copy()
+    width = len(columns)
+    fresh = int(owner.max()) + 1
+    held: dict[int, list[tuple[int, int, int]]] = {}
+    for item in items:
+        row = _place(item.middle, fine_ys)
+        first, last = _place(item.x0 + 1, fine_xs), _place(item.x1 - 1, fine_xs)
+        held.setdefault(int(result[row, _place((item.x0 + item.x1) / 2, fine_xs)]), []).append((row, first, last))
+    for name, places in held.items():
+        at = np.argwhere(result == name)
+        if len(at) > 1 and _stand_apart(at, places, len(set(at[:, 0].tolist())) > len({rows[i] for i in at[:, 0]})):
+            for i, j in at.tolist():
+                result[i, j] = fresh + i * width + j
+            for row, first, last in places:
+                result[row, first : last + 1] = result[row, first]
+    return result
+
+
+def _stand_apart(at: NDArray[np.int64], places: list[tuple[int, int, int]], finer_rows: bool) -> bool:
+    """Whether a cell's items are texts of several cells: side by side in different columns, or one below
+    the other in most of the rows that were found inside it."""
+    by_row: dict[int, list[tuple[int, int]]] = {}
+    for row, first, last in places:
+        by_row.setdefault(row, []).append((first, last))
+    beside = any(
+        len(spans) > 1 and all(a[1] < b[0] for a, b in zip(sorted(spans), sorted(spans)[1:], strict=False))
+        for spans in by_row.values()
+    )
+    return beside or (finer_rows and len(by_row) > 1 and len(by_row) >= 0.6 * len(set(at[:, 0].tolist())))
 
 
 def _lines_at(places: list[float], starts: list[float], ends: list[float]) -> list[float]:
@@ -219,43 +308,53 @@ def _rectangular(owner: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _fill(
-    items: list[Item], xs: list[float], ys: list[float], owner: NDArray[np.int64]
-) -> tuple[dict[int, list[tuple[float, float, float, str]]], list[Item]]:
-    """What stands in each cell, as (middle, left, size, text), and the items outside."""
+    items: Sequence[Item], xs: list[float], ys: list[float], owner: NDArray[np.int64]
+) -> dict[int, list[tuple[float, float, float, str]]]:
+    """What stands in each cell, as (middle, left, size, text)."""
     texts: dict[int, list[tuple[float, float, float, str]]] = {}
-    rest: list[Item] = []
     for item in items:
-        inside = item.line and ys[0] - 1 <= item.middle <= ys[-1] + 1 and item.x1 > xs[0] and item.x0 < xs[-1]
-        if not inside or item.line is None:
-            rest.append(item)
-            continue
-        row = _place(item.middle, ys)
-        first, last = owner[row, _place(item.x0 + 1, xs)], owner[row, _place(item.x1 - 1, xs)]
-        if first == last or len(item.line.words) < 2:
-            centre = owner[row, _place((item.x0 + item.x1) / 2, xs)]
-            texts.setdefault(int(centre), []).append((item.middle, item.x0, item.size, item.line.text))
-        else:
-            for left, right, text in _word_places(item):
-                name = int(owner[row, _place((left + right) / 2, xs)])
-                texts.setdefault(name, []).append((item.middle, left, item.size, text))
-    return texts, rest
+        name = int(owner[_place(item.middle, ys), _place((item.x0 + item.x1) / 2, xs)])
+        texts.setdefault(name, []).append((item.middle, item.x0, item.size, item.line.text if item.line else ""))
+    return texts
 
 
 def _place(value: float, edges: list[float]) -> int:
     return int(np.clip(np.searchsorted(edges, value) - 1, 0, len(edges) - 2))
 
 
-def _word_places(item: Item) -> list[tuple[float, float, str]]:
-    """The words of an item with their left and right in points."""
-    assert item.line is not None
-    box = item.line.bbox
-    scale = (item.x1 - item.x0) / (box.width or 1) if item.line.angle % 180 == 0 else 0.0
-    if not scale:
-        return [(item.x0, item.x1, item.line.text)]
-    return [
-        (item.x0 + (word.bbox.x0 - box.x0) * scale, item.x0 + (word.bbox.x1 - box.x0) * scale, word.text)
-        for word in item.line.words
-    ]
+def _cut(item: Item, xs: list[float], ys: list[float], owner: NDArray[np.int64]) -> list[Item]:
+    """An item that runs over a ruling, cut between its words into what stands in each cell."""
+    line = item.line
+    row = _place(item.middle, ys)
+    if line is None or len(line.words) < 2:
+        return [item]
+    if owner[row, _place(item.x0 + 1, xs)] == owner[row, _place(item.x1 - 1, xs)]:
+        return [item]
+    return _by_column(item, line, lambda middle: int(owner[row, _place(middle, xs)]))
+
+
+def _cut_numbers(item: Item, xs: list[float]) -> list[Item]:
+    """Numbers of neighbouring columns that stand so close that they came as one line, cut apart."""
+    line = item.line
+    if line is None or len(line.words) < 2 or not all(_NUMBER.fullmatch(word.text) for word in line.words):
+        return [item]
+    return _by_column(item, line, lambda middle: _place(middle, xs))
+
+
+def _by_column(item: Item, line: Line, column: Callable[[float], int]) -> list[Item]:
+    scale = (item.x1 - item.x0) / (line.bbox.width or 1)
+    parts: dict[int, list[Word]] = {}
+    for word in line.words:
+        middle = item.x0 + ((word.bbox.x0 + word.bbox.x1) / 2 - line.bbox.x0) * scale
+        parts.setdefault(column(middle), []).append(word)
+    return [_part(item, line, tuple(words), scale) for words in parts.values()]
+
+
+def _part(item: Item, line: Line, words: tuple[Word, ...], scale: float) -> Item:
+    box = Box(min(w.bbox.x0 for w in words), line.bbox.y0, max(w.bbox.x1 for w in words), line.bbox.y1)
+    part = replace(line, text=" ".join(word.text for word in words), words=words, bbox=box)
+    left = item.x0 + (box.x0 - line.bbox.x0) * scale
+    return Item(left, item.y0, left + box.width * scale, item.y1, item.size, part)
 
 
 def _cell_text(pieces: list[tuple[float, float, float, str]]) -> str:
@@ -279,9 +378,7 @@ def _cells(owner: NDArray[np.int64], texts: dict[int, list[tuple[float, float, f
     return sorted(cells, key=lambda cell: (cell.row, cell.column))
 
 
-def _shrunk(
-    cells: list[Cell], rows: int, columns: int, box: tuple[float, float, float, float]
-) -> Table | None:
+def _shrunk(cells: list[Cell], box: tuple[float, float, float, float]) -> Table | None:
     """The table without rows and columns that hold nothing (double lines, shadows)."""
     keep_rows = sorted({cell.row for cell in cells if cell.text})
     keep_columns = sorted({cell.column for cell in cells if cell.text})
@@ -311,7 +408,7 @@ def aligned_table(region: Region) -> Table:
     """A table without lines: columns by the white between them, rows by baselines."""
     edges = [(a + b) / 2 for a, b in (region.gutters or gutters_of(region.items))]
     columns = len(edges) + 1
-    grid: list[dict[int, tuple[int, list[Item]]]] = []
+    grid: list[_Places] = []
     for row in rows_of(region.items):
         placed = _placed(row, edges)
         if grid and _goes_on(grid[-1], placed):
@@ -320,17 +417,75 @@ def aligned_table(region: Region) -> Table:
                 grid[-1][column] = (before[0], before[1] + items)
         else:
             grid.append(placed)
+    grid = _headed(grid, columns)
     cells = [
         Cell(row, column, 1, span, _cell_text([(i.middle, i.x0, i.size, i.line.text) for i in items if i.line]))
         for row, places in enumerate(grid)
         for column, (span, items) in sorted(places.items())
     ]
-    return Table(region.box, len(grid), columns, tuple(_with_empty(cells, len(grid), columns)), ruled=False)
+    cells, columns = _without_sign_columns(_with_empty(cells, len(grid), columns), columns)
+    return Table(region.box, len(grid), columns, tuple(cells), ruled=False)
 
 
-def _placed(row: list[Item], edges: list[float]) -> dict[int, tuple[int, list[Item]]]:
+_Places = dict[int, tuple[int, list[Item]]]
+_SIGNS_BEFORE, _SIGNS_AFTER = frozenset("$€£¥("), frozenset(")%")
+
+
+def _headed(grid: list[_Places], columns: int) -> list[_Places]:
+    """Heads over several columns: a lone one spans all but the first, few ones share them."""
+    for index, places in enumerate(grid):
+        texts = [item.line.text for _, items in places.values() for item in items if item.line]
+        if 0 in places or any(_NUMBER.fullmatch(text) for text in texts if len(text) != 4):
+            break
+        if 0 < len(places) <= (columns - 1) / 2 and columns > 2:
+            grid[index] = _spread(places, columns)
+    return grid
+
+
+def _spread(places: _Places, columns: int) -> _Places:
+    """Each head over the columns nearer to it than to its neighbours."""
+    starts = sorted(places)
+    middles = [start + (places[start][0] - 1) / 2 for start in starts]
+    cuts = [1, *(int(np.ceil((a + b) / 2)) for a, b in zip(middles[:-1], middles[1:], strict=True)), columns]
+    return {
+        cut: (next_cut - cut, places[start][1])
+        for start, cut, next_cut in zip(starts, cuts[:-1], cuts[1:], strict=True)
+        if next_cut > cut
+    }
+
+
+def _without_sign_columns(cells: list[Cell], columns: int) -> tuple[list[Cell], int]:
+    """Columns of nothing but currency or per-cent signs become part of the numbers beside them."""
+    for column in range(columns - 1, -1, -1):
+        signs = {cell.text for cell in cells if cell.column == column and cell.column_span == 1 and cell.text}
+        if signs and signs <= _SIGNS_BEFORE and column + 1 < columns:
+            cells, columns = _folded(cells, column, column, " "), columns - 1
+        elif signs and signs <= _SIGNS_AFTER and column > 0:
+            cells, columns = _folded(cells, column - 1, column, ""), columns - 1
+    return cells, columns
+
+
+def _folded(cells: list[Cell], left: int, gone: int, space: str) -> list[Cell]:
+    """Column ``left`` and the one after it as one; ``gone`` is the one of the two that held the signs."""
+    folded: list[Cell] = []
+    signs = {cell.row: cell.text for cell in cells if cell.column == gone and cell.column_span == 1}
+    for cell in cells:
+        last = cell.column + cell.column_span - 1
+        if cell.column == gone and last == gone:
+            continue
+        text = cell.text
+        if cell.column_span == 1 and cell.column in (left, left + 1) and signs.get(cell.row):
+            sign = signs[cell.row]
+            text = f"{sign}{space}{text}" if gone == left else f"{text}{space}{sign}"
+        start = cell.column - (cell.column > left)
+        span = cell.column_span - (cell.column <= left < last)
+        folded.append(Cell(cell.row, start, cell.row_span, max(1, span), text))
+    return folded
+
+
+def _placed(row: list[Item], edges: list[float]) -> _Places:
     """The items of a row by their first column, with how many columns they span."""
-    placed: dict[int, tuple[int, list[Item]]] = {}
+    placed: _Places = {}
     taken: dict[int, int] = {}
     for item in row:
         first, last = (sum(x > edge for edge in edges) for x in (item.x0 + 0.5, item.x1 - 0.5))
@@ -342,7 +497,7 @@ def _placed(row: list[Item], edges: list[float]) -> dict[int, tuple[int, list[It
     return placed
 
 
-def _goes_on(above: dict[int, tuple[int, list[Item]]], row: dict[int, tuple[int, list[Item]]]) -> bool:
+def _goes_on(above: _Places, row: _Places) -> bool:
     """Whether a row only carries on text of the one above: its first column is empty, it holds no numbers,
     every cell stands under a filled one, and close."""
     if 0 in row or not set(row) <= set(above) or len(row) >= len(above):

@@ -6,7 +6,8 @@ words that continue each other on one baseline, and join pieces that a file draw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import unicodedata
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,12 @@ SOFT_HYPHENS = "\x02\xad"
 _LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\x02": "-", "\xad": "-"}
 )
+_ACCENTS = {
+    "´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "^": "\u0302", "˜": "\u0303", "¨": "\u0308", "ˇ": "\u030c", "˘": "\u0306",
+    "¸": "\u0327", "˛": "\u0328", "˚": "\u030a", "¯": "\u0304", "˝": "\u030b", "˙": "\u0307",
+}  # fmt: skip
+_MOST_ACCENTS = 500
+_ACCENT_CODES = np.array([ord(accent) for accent in _ACCENTS])
 _SPACES = np.array([0, 9, 10, 11, 12, 13, 32, 0x85, 0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000, 0xFEFF])
 
 
@@ -50,12 +57,13 @@ def read_lines(raw: RawPage) -> tuple[list[Line], list[Line], LayerSigns]:
     if not len(solid):
         return [], [], LayerSigns()
     kept = solid[~_doubled(glyphs, solid)]
+    glyphs, kept, bridged = _composed(glyphs, kept)
     angles = np.array([run.angle for run in glyphs.runs])
     sight = Sight(raw)
     lines: list[Line] = []
     doubled = len(solid) - len(kept)
     for angle in dict.fromkeys(angles[glyphs.run[kept]].tolist()):
-        pieces = _pieces(glyphs, kept[angles[glyphs.run[kept]] == angle], angle, sight)
+        pieces = _pieces(glyphs, kept[angles[glyphs.run[kept]] == angle], angle, sight, bridged)
         unique = _without_copies(pieces)
         doubled += sum(len(piece.text) for piece in pieces) - sum(len(piece.text) for piece in unique)
         lines += [_seen_line(chain, angle, raw, sight) for chain in _join(_chains(unique))]
@@ -83,6 +91,43 @@ def _doubled(glyphs: Glyphs, solid: NDArray[np.int64]) -> NDArray[np.bool_]:
     return again
 
 
+def _composed(
+    glyphs: Glyphs, kept: NDArray[np.int64]
+) -> tuple[Glyphs, NDArray[np.int64], frozenset[int]]:
+    """Accents that the file sets as characters of their own over a letter (as TeX does), put on the letter.
+
+    Also gives the characters that follow such an accent, before which PDFium put a space that is none.
+    """
+    places = np.flatnonzero(np.isin(glyphs.codes[kept], _ACCENT_CODES))
+    if not len(places):
+        return glyphs, kept, frozenset()
+    codes = glyphs.codes.copy()
+    gone: list[int] = []
+    for place in places[:_MOST_ACCENTS].tolist():
+        letter = _letter_under(glyphs, codes, int(kept[place]), kept)
+        if letter is not None:
+            codes[letter[0]] = letter[1]
+            gone.append(place)
+    after = {int(kept[place + step]) for place in gone for step in (-1, 0, 1, 2) if 0 <= place + step < len(kept)}
+    return replace(glyphs, codes=codes), np.delete(kept, gone), frozenset(after)
+
+
+def _letter_under(
+    glyphs: Glyphs, codes: NDArray[np.uint32], accent: int, near: NDArray[np.int64]
+) -> tuple[int, int] | None:
+    """The letter that an accent stands over, with the code of both together."""
+    middle = (glyphs.boxes[accent, 0] + glyphs.boxes[accent, 2]) / 2
+    boxes = glyphs.boxes[near]
+    level = np.abs(glyphs.origins[near, 1] - glyphs.origins[accent, 1]) < 0.6 * glyphs.runs[glyphs.run[accent]].size
+    under = near[level & (boxes[:, 0] - 0.1 <= middle) & (boxes[:, 2] + 0.1 >= middle) & (near != accent)]
+    for index in under.tolist():
+        base = {"ı": "i", "ȷ": "j"}.get(chr(int(codes[index])), chr(int(codes[index])))
+        whole = unicodedata.normalize("NFC", base + _ACCENTS[chr(int(codes[accent]))])
+        if base.isalpha() and len(whole) == 1:
+            return index, ord(whole)
+    return None
+
+
 def _frame(points: Floats, angle: int) -> Floats:
     """Points as shown, turned so that text at ``angle`` runs to the right."""
     if angle == 0:
@@ -101,13 +146,18 @@ def _extents(glyphs: Glyphs, chosen: NDArray[np.int64], angle: int) -> tuple[Flo
     return xs.min(axis=0), xs.max(axis=0), np.ptp(ys, axis=0), _frame(glyphs.origins[chosen], angle)[:, 1]
 
 
-def _pieces(glyphs: Glyphs, chosen: NDArray[np.int64], angle: int, sight: Sight) -> list[_Piece]:
+def _pieces(
+    glyphs: Glyphs, chosen: NDArray[np.int64], angle: int, sight: Sight, bridged: frozenset[int]
+) -> list[_Piece]:
     left, right, height, base = _extents(glyphs, chosen, angle)
     runs = glyphs.run[chosen]
     sizes = _sizes(glyphs.runs, runs, height)
     codes = glyphs.codes[chosen]
     rtl = _is_rtl(codes)
     spaced = np.concatenate([[True], np.diff(chosen) > 1])
+    if bridged:
+        close = np.concatenate([[False], left[1:] - right[:-1] < 0.14 * sizes[1:]])
+        spaced &= ~(close & np.array([index in bridged for index in chosen.tolist()]))
     starts = np.flatnonzero(_breaks(left, right, base, sizes, rtl, spaced))
     ends = np.append(starts[1:], len(chosen))
     text = _text(codes)
@@ -187,12 +237,24 @@ def _without_copies(pieces: list[_Piece]) -> list[_Piece]:
 def _chains(pieces: list[_Piece]) -> list[list[_Piece]]:
     """Words that continue each other in the file's order."""
     chains: list[list[_Piece]] = []
+    reach = _reach(pieces)
     for piece in pieces:
-        if chains and _continues(chains[-1][-1], piece, 0.75):
+        if chains and _continues(chains[-1][-1], piece, reach):
             chains[-1].append(piece)
         else:
             chains.append([piece])
     return chains
+
+
+def _reach(pieces: list[_Piece]) -> float:
+    """The widest white inside a line, in type sizes: wider where the usual space is (typewriter faces)."""
+    gaps = [
+        _gap(before, after) / max(before.size, after.size)
+        for before, after in zip(pieces[:-1], pieces[1:], strict=True)
+        if abs(before.base - after.base) < 0.1 * after.size
+    ]
+    usual = sorted(gap for gap in gaps if 0.05 < gap < 1.2)
+    return max(0.75, 1.9 * usual[len(usual) // 2]) if len(usual) >= 20 else 0.75
 
 
 def _gap(before: _Piece, after: _Piece) -> float:

@@ -28,7 +28,7 @@ def _cheap(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
 
 
 char_code = _cheap(raw.FPDFText_GetUnicode, ctypes.c_uint, c_void_p, c_int)
-char_object = _cheap(raw.FPDFText_GetTextObject, c_void_p, c_void_p, c_int)
+char_object = _cheap(raw.FPDFText_GetTextObject, ctypes.c_size_t, c_void_p, c_int)
 char_unmapped = _cheap(raw.FPDFText_HasUnicodeMapError, c_int, c_void_p, c_int)
 char_size = _cheap(raw.FPDFText_GetFontSize, ctypes.c_double, c_void_p, c_int)
 char_weight = _cheap(raw.FPDFText_GetFontWeight, c_int, c_void_p, c_int)
@@ -37,9 +37,9 @@ char_origin = _cheap(raw.FPDFText_GetCharOrigin, c_int, c_void_p, c_int, c_void_
 char_matrix = _cheap(raw.FPDFText_GetMatrix, c_int, c_void_p, c_int, c_void_p)
 
 count_objects = _cheap(raw.FPDFPage_CountObjects, c_int, c_void_p)
-page_object = _cheap(raw.FPDFPage_GetObject, c_void_p, c_void_p, c_int)
+page_object = _cheap(raw.FPDFPage_GetObject, ctypes.c_size_t, c_void_p, c_int)
 count_form_objects = _cheap(raw.FPDFFormObj_CountObjects, c_int, c_void_p)
-form_object = _cheap(raw.FPDFFormObj_GetObject, c_void_p, c_void_p, c_ulong)
+form_object = _cheap(raw.FPDFFormObj_GetObject, ctypes.c_size_t, c_void_p, c_ulong)
 object_type = _cheap(raw.FPDFPageObj_GetType, c_int, c_void_p)
 object_matrix = _cheap(raw.FPDFPageObj_GetMatrix, c_int, c_void_p, c_void_p)
 object_bounds = _cheap(raw.FPDFPageObj_GetBounds, c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)
@@ -47,12 +47,12 @@ object_fill = _cheap(raw.FPDFPageObj_GetFillColor, c_int, c_void_p, c_void_p, c_
 object_stroke = _cheap(raw.FPDFPageObj_GetStrokeColor, c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)
 object_transparent = _cheap(raw.FPDFPageObj_HasTransparency, c_int, c_void_p)
 text_mode = _cheap(raw.FPDFTextObj_GetTextRenderMode, c_int, c_void_p)
-text_font = _cheap(raw.FPDFTextObj_GetFont, c_void_p, c_void_p)
+text_font = _cheap(raw.FPDFTextObj_GetFont, ctypes.c_size_t, c_void_p)
 font_name = _cheap(raw.FPDFFont_GetBaseFontName, ctypes.c_size_t, c_void_p, c_void_p, ctypes.c_size_t)
 font_flags = _cheap(raw.FPDFFont_GetFlags, c_int, c_void_p)
 path_mode = _cheap(raw.FPDFPath_GetDrawMode, c_int, c_void_p, c_void_p, c_void_p)
 path_segments = _cheap(raw.FPDFPath_CountSegments, c_int, c_void_p)
-path_segment = _cheap(raw.FPDFPath_GetPathSegment, c_void_p, c_void_p, c_int)
+path_segment = _cheap(raw.FPDFPath_GetPathSegment, ctypes.c_size_t, c_void_p, c_int)
 segment_point = _cheap(raw.FPDFPathSegment_GetPoint, c_int, c_void_p, c_void_p, c_void_p)
 segment_type = _cheap(raw.FPDFPathSegment_GetType, c_int, c_void_p)
 segment_close = _cheap(raw.FPDFPathSegment_GetClose, c_int, c_void_p)
@@ -66,7 +66,7 @@ def address_of(handle: Any) -> Handle:
 
 def collect(function: Callable[..., Any], handle: Handle, count: int, dtype: Any) -> NDArray[Any]:
     """``function(handle, i)`` for every i below ``count``."""
-    return np.fromiter((value or 0 for value in map(function, repeat(handle), range(count))), dtype, count)
+    return np.fromiter(map(function, repeat(handle), range(count)), dtype, count)
 
 
 def fill(function: Callable[..., Any], handle: Handle, count: int, columns: int) -> NDArray[np.float64]:
