@@ -32,8 +32,8 @@ def execute(url: str, statement: str) -> list[tuple[object, ...]]:
         engine.dispose()
 
 
-def test_migrations_make_exactly_the_tables_of_the_metadata(database_url: str) -> None:
-    database = open_database(database_url)
+def test_migrations_make_exactly_the_tables_of_the_metadata(empty_url: str) -> None:
+    database = open_database(empty_url)
     with database.reading() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         assert compare_metadata(context, metadata) == []
@@ -48,15 +48,16 @@ def test_known_revisions_are_those_in_the_folder() -> None:
     assert scripts.get_current_head() == HEAD
 
 
-def test_opening_twice_changes_nothing_and_needs_no_alembic(database_url: str) -> None:
-    open_database(database_url).close()
+def test_opening_again_changes_nothing_and_loads_no_alembic(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'perito.db'}"
+    open_database(url).close()
     code = (
         "import sys; from assistant.core.database import open_database; open_database(sys.argv[1]).close();"
         "print('alembic' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code, database_url], capture_output=True, text=True, check=True)
+    out = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
-    assert execute(database_url, "SELECT version_num FROM alembic_version") == [(HEAD,)]
+    assert execute(url, "SELECT version_num FROM alembic_version") == [(HEAD,)]
 
 
 OPEN = """
@@ -68,9 +69,9 @@ open_database(sys.argv[1]).close()
 """
 
 
-def test_processes_that_start_at_once_all_find_the_tables(database_url: str) -> None:
+def test_processes_that_start_at_once_all_find_the_tables(empty_url: str) -> None:
     processes = [
-        subprocess.Popen([sys.executable, "-c", OPEN, database_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", OPEN, empty_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for _ in range(2)
     ]
     for process in processes:
@@ -83,15 +84,15 @@ def test_processes_that_start_at_once_all_find_the_tables(database_url: str) -> 
     for process in processes:
         process.communicate()
     assert [process.returncode for process in processes] == [0, 0]
-    assert execute(database_url, "SELECT count(*) FROM alembic_version") == [(1,)]
+    assert execute(empty_url, "SELECT count(*) FROM alembic_version") == [(1,)]
 
 
-def test_threads_that_open_at_once_all_find_the_tables(database_url: str) -> None:
+def test_threads_that_open_at_once_all_find_the_tables(empty_url: str) -> None:
     problems: list[Exception] = []
 
     def open_it() -> None:
         try:
-            open_database(database_url).close()
+            open_database(empty_url).close()
         except Exception as error:
             problems.append(error)
 
@@ -103,32 +104,32 @@ def test_threads_that_open_at_once_all_find_the_tables(database_url: str) -> Non
     assert problems == []
 
 
-def test_a_database_from_the_future_is_refused_untouched(database_url: str) -> None:
-    open_database(database_url).close()
-    execute(database_url, "UPDATE alembic_version SET version_num = '9999'")
+def test_a_database_from_the_future_is_refused_untouched(empty_url: str) -> None:
+    open_database(empty_url).close()
+    execute(empty_url, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreMismatch, match="newer Perito") as refused:
-        open_database(database_url)
+        open_database(empty_url)
     assert "backup" in refused.value.advice
-    assert execute(database_url, "SELECT version_num FROM alembic_version") == [("9999",)]
+    assert execute(empty_url, "SELECT version_num FROM alembic_version") == [("9999",)]
 
 
-def test_a_database_of_another_program_is_refused_untouched(database_url: str) -> None:
-    execute(database_url, "CREATE TABLE users (shoe_size INTEGER)")
+def test_a_database_of_another_program_is_refused_untouched(empty_url: str) -> None:
+    execute(empty_url, "CREATE TABLE users (shoe_size INTEGER)")
     with pytest.raises(StoreMismatch, match="another program"):
-        open_database(database_url)
-    execute(database_url, "SELECT shoe_size FROM users")
+        open_database(empty_url)
+    execute(empty_url, "SELECT shoe_size FROM users")
     with pytest.raises(Exception, match="documents"):
-        execute(database_url, "SELECT * FROM documents")  # what was begun was undone
+        execute(empty_url, "SELECT * FROM documents")  # what was begun was undone
 
 
-def test_an_interrupted_upgrade_leaves_nothing(database_url: str) -> None:
+def test_an_interrupted_upgrade_leaves_nothing(empty_url: str) -> None:
     """As if the process died inside: the transaction is rolled back, and the next start succeeds."""
-    database = Database(parsed_url(database_url))
+    database = Database(parsed_url(empty_url))
     with pytest.raises(KeyboardInterrupt), database.writing() as connection:
         connection.execute(text("CREATE TABLE documents (half INTEGER)"))
         raise KeyboardInterrupt
     database.close()
-    opened = open_database(database_url)
+    opened = open_database(empty_url)
     opened.ping()
     opened.close()
 
