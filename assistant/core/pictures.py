@@ -51,7 +51,7 @@ def fit_picture(data: bytes, family: Family, max_tokens: int) -> tuple[bytes, in
     from PIL import ImageOps
 
     try:
-        with PIL.Image.open(io.BytesIO(data)) as image:
+        with PIL.Image.open(io.BytesIO(data), formats=list(_MEDIA_TYPES)) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise TooLarge(f"The picture has {image.width} x {image.height} pixels", "Send a smaller one")
             if image.format in _MEDIA_TYPES and image.getexif().get(_ORIENTATION, 1) == 1:
@@ -65,7 +65,7 @@ def fit_picture(data: bytes, family: Family, max_tokens: int) -> tuple[bytes, in
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
         raise TooLarge("The picture has more pixels than can be decoded safely", "Send a smaller one") from None
     except PIL.Image.UnidentifiedImageError:
-        raise UnsupportedFile("This is not a picture in a format we read") from None
+        raise UnsupportedFile("This is no PNG, JPEG or WebP picture") from None
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises on damaged files
         raise UnreadableFile(f"The picture could not be decoded: {error}") from None
     with PIL.Image.open(io.BytesIO(fitted)) as sent:

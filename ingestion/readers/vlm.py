@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from assistant.core.domain import WHOLE_PAGE, Block, Box, Reader, Reading
 from assistant.core.errors import PermanentError
@@ -30,8 +30,14 @@ log = logging.getLogger(__name__)
 DEFAULT_CONFIDENCE = 0.8  # where the endpoint tells no probabilities: better than weak OCR, no more
 MARGIN = 0.01  # of the page's longer side, left around a region so that no letter is cut
 LONGEST_CROP = 20  # length to width of a crop; white paper is added beyond, so that lines keep their shape
-LEAST_INK = 0.0005  # share of dark pixels under which a picture counts as empty
 TOKEN_SLACK = 16  # by which reported visual tokens may differ from ours
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A model with connections to close."""
+
+    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,9 @@ class VlmReader:
         return self._reading(crops, time.perf_counter() - started)
 
     async def aclose(self) -> None:
-        """The model's connections belong to whoever made it."""
+        """Close the model's connections: the reader owns the model it was given."""
+        if isinstance(self._model, Closing):
+            await self._model.aclose()
 
     async def _read_region(self, image: Image, region: Box) -> Crop:
         started = time.perf_counter()
@@ -177,18 +185,17 @@ def cropped(image: Image, region: Box) -> Image:
     if min(crop.size) >= least:
         return crop
     paper = PIL.Image.new("RGB", (max(crop.width, least), max(crop.height, least)), "white")
-    paper.paste(crop, (0, 0))
+    paper.paste(crop.convert("RGB"), (0, 0))
     return paper
 
 
 def has_ink(image: Image) -> bool:
-    """Whether anything stands on the picture: pixels clearly darker than its paper."""
-    small = image.convert("L")
-    small.thumbnail((800, 800))
-    histogram = small.histogram()
-    paper = max(range(256), key=histogram.__getitem__)  # the commonest grey; dark paper counts as ink
-    dark = sum(histogram[: min(200, max(0, paper - 40))])
-    return paper < 128 or dark > LEAST_INK * small.width * small.height
+    """Whether anything stands on the picture, by the same measure as the OCR reader's."""
+    import numpy as np
+
+    from ingestion.readers.ink import is_blank as is_blank_picture  # late: it needs OpenCV
+
+    return not is_blank_picture(np.asarray(image.convert("RGB")))
 
 
 def _corner(right: float, bottom: float, image: Image) -> tuple[int, int]:

@@ -61,12 +61,14 @@ async def test_pieces_arrive_while_the_reply_is_still_being_written() -> None:
     async def until_seen(exchange: Exchange) -> None:
         await asyncio.wait_for(seen.wait(), 10)  # the end is sent only after the beginning was seen
 
-    async with endpoint(saying("The rent ", "is 950 €.", usage=USAGE, before_end=until_seen)) as served:
-        async with model_of(served, price_in=2.0, price_out=6.0) as model:
-            pieces: list[str | Completion] = []
-            async for piece in model.client.stream(ASK, purpose="answer"):
-                pieces.append(piece)
-                seen.set()
+    async with (
+        endpoint(saying("The rent ", "is 950 €.", usage=USAGE, before_end=until_seen)) as served,
+        model_of(served, price_in=2.0, price_out=6.0) as model,
+    ):
+        pieces: list[str | Completion] = []
+        async for piece in model.client.stream(ASK, purpose="answer"):
+            pieces.append(piece)
+            seen.set()
     assert pieces[:2] == ["The rent ", "is 950 €."]
     completion = pieces[2]
     assert isinstance(completion, Completion)
@@ -91,9 +93,11 @@ async def test_pictures_go_before_the_text_fitted_to_the_budget() -> None:
     file = io.BytesIO()
     Image.effect_noise((1600, 1200), 80).save(file, "PNG")
     message = Message("user", "What is this?", images=(file.getvalue(),))
-    async with endpoint(saying("noise", usage=USAGE)) as served:
-        async with model_of(served, kind=VlmSettings, max_visual_tokens=300) as model:
-            completion = await model.client.complete([message], purpose="picture")
+    async with (
+        endpoint(saying("noise", usage=USAGE)) as served,
+        model_of(served, kind=VlmSettings, max_visual_tokens=300) as model,
+    ):
+        completion = await model.client.complete([message], purpose="picture")
     content = served.exchanges[0].body["messages"][0]["content"]
     assert [part["type"] for part in content] == ["image_url", "text"]
     media, _, data = content[0]["image_url"]["url"].partition(";base64,")
@@ -110,17 +114,18 @@ async def test_reported_picture_tokens_win_over_predicted_ones() -> None:
 
 async def test_more_pictures_than_the_endpoint_takes_are_refused_here() -> None:
     message = Message("user", "?", images=(b"a", b"b", b"c"))
-    async with endpoint(saying("x")) as served:
-        async with model_of(served, kind=VlmSettings, images_per_prompt=2) as model:
-            with pytest.raises(BadRequest, match="3 pictures in one request, the endpoint takes 2"):
-                await model.client.complete([message], purpose="picture")
+    async with endpoint(saying("x")) as served, model_of(served, kind=VlmSettings, images_per_prompt=2) as model:
+        with pytest.raises(BadRequest, match="3 pictures in one request, the endpoint takes 2"):
+            await model.client.complete([message], purpose="picture")
     assert served.exchanges == []
 
 
 async def test_busy_is_tried_again_after_the_wait_it_asked_for() -> None:
-    async with endpoint(failing(429, retry_after="3"), saying("now", usage=USAGE)) as served:
-        async with model_of(served) as model:
-            assert (await model.complete()).text == "now"
+    async with (
+        endpoint(failing(429, retry_after="3"), saying("now", usage=USAGE)) as served,
+        model_of(served) as model,
+    ):
+        assert (await model.complete()).text == "now"
     assert model.slept == [3.5]  # what was asked, and up to half a second so that not all return at once
     assert len(model.usages) == 1
 
@@ -134,7 +139,7 @@ async def test_a_wait_beyond_our_patience_is_told_at_once() -> None:
 
 async def test_failures_back_off_exponentially_and_end_as_down() -> None:
     async with endpoint(failing(500, "EngineCore died")) as served, model_of(served, retries=3) as model:
-        with pytest.raises(EndpointDown, match="HTTP 500.*EngineCore died"):
+        with pytest.raises(EndpointDown, match=r"HTTP 500.*EngineCore died"):
             await model.complete()
     assert model.slept == [0.5, 1.0, 2.0]
     assert len(served.exchanges) == 4
@@ -210,9 +215,11 @@ async def test_a_stream_that_breaks_before_the_first_piece_is_tried_again() -> N
 
 
 async def test_a_whole_reply_that_nobody_saw_is_asked_for_again() -> None:
-    async with endpoint(saying("Half an ", done=False), saying("whole", usage=USAGE)) as served:
-        async with model_of(served) as model:
-            assert (await model.complete()).text == "whole"
+    async with (
+        endpoint(saying("Half an ", done=False), saying("whole", usage=USAGE)) as served,
+        model_of(served) as model,
+    ):
+        assert (await model.complete()).text == "whole"
 
 
 async def test_a_stream_that_ends_politely_without_a_reason_broke_off() -> None:
@@ -262,10 +269,12 @@ async def test_an_address_that_is_none_is_a_wrong_setting() -> None:
 
 
 async def test_a_password_in_the_address_stays_out_of_messages() -> None:
-    async with endpoint(failing(400, "no")) as served:
-        async with model_of(served.base_url.replace("http://", "http://me:hunter2@")) as model:
-            with pytest.raises(BadRequest) as caught:
-                await model.complete()
+    async with (
+        endpoint(failing(400, "no")) as served,
+        model_of(served.base_url.replace("http://", "http://me:hunter2@")) as model,
+    ):
+        with pytest.raises(BadRequest) as caught:
+            await model.complete()
     assert "hunter2" not in str(caught.value)
 
 
@@ -300,9 +309,11 @@ async def test_requests_in_flight_are_limited() -> None:
     async def wait(exchange: Exchange) -> None:
         await asyncio.sleep(0.05)
 
-    async with endpoint(saying("x", usage=USAGE, before_end=wait)) as served:
-        async with model_of(served, concurrency=2) as model:
-            await asyncio.gather(*(model.complete() for _ in range(6)))
+    async with (
+        endpoint(saying("x", usage=USAGE, before_end=wait)) as served,
+        model_of(served, concurrency=2) as model,
+    ):
+        await asyncio.gather(*(model.complete() for _ in range(6)))
     assert (len(served.exchanges), served.most) == (6, 2)
 
 
