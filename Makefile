@@ -18,7 +18,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 # $(call install,VENV,FILE): what a lock file names, nothing else, each file checked against its hash. The files are whole
 # (made with overrides pip cannot read), so nothing is resolved here. uv takes seconds; where it cannot reach the
 # registry, since only pip is set up for a mirror, pip takes two minutes.
-install = $(BIN)/uv pip install -q -p $(1) --no-deps --require-hashes --compile-bytecode -r $(2) \
+install = $(BIN)/uv pip install -q -p $(1) --no-deps --require-hashes -r $(2) \
   || { echo "uv could not install $(2); trying pip" >&2; $(1)/bin/python -m pip install -q --no-deps --require-hashes -r $(2); }
 
 .PHONY: help
