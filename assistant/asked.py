@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,8 +39,7 @@ class Asked:
     @classmethod
     def of(cls, question: str, texts: Sequence[str]) -> Asked:
         own = sorted(text_roots(question))
-        inside = [text_roots(text) for text in texts]
-        weights = {word: math.log(1 + (len(texts) + 1) / (sum(word in r for r in inside) + 0.5)) for word in own}
+        weights = rarity(own, [text_roots(text) for text in texts])
         named = dict.fromkeys([*names(question), *re.findall(r"\d[\d.,]*\d|\d", question)])
         return cls(
             weights,
@@ -69,6 +68,11 @@ class Asked:
         if self.wants == "name":
             return any(not text_roots(name) <= self.known for name in names(sentence))
         return True
+
+
+def rarity(roots: Iterable[str], texts: Sequence[frozenset[str]]) -> dict[str, float]:
+    """How much each root tells texts apart: the fewer have it, the more (an inverse document frequency)."""
+    return {word: math.log(1 + (len(texts) + 1) / (sum(word in text for text in texts) + 0.5)) for word in roots}
 
 
 def wanted_kind(question: str) -> str:

@@ -18,6 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "docs"
 
 
+def default_documents() -> Path:
+    """The shared documents: beside the checkout, or where PERITO_DOCUMENTS says."""
+    return Path(os.environ.get("PERITO_DOCUMENTS", SHARED))
+
+
 def figures() -> list[str]:
     """The names of all figures: the modules of this package that measure something."""
     names = [module.name for module in pkgutil.iter_modules(eval.bench.__path__)]
@@ -41,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="name", help=f"figures to measure: {', '.join(figures())}")
     parser.add_argument("--json", type=Path, help="also write the tables to this file")
     parser.add_argument("--markdown", type=Path, help="also write them as Markdown")
-    parser.add_argument(
-        "--documents", type=Path, default=Path(os.environ.get("PERITO_DOCUMENTS", SHARED)), help="real documents"
-    )
+    parser.add_argument("--documents", type=Path, default=default_documents(), help="real documents")
     given = parser.parse_args(arguments)
     if unknown := sorted(set(given.names) - set(figures())):
         parser.error(f"no such figure: {', '.join(unknown)}; there are {', '.join(figures())}")
