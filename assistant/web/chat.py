@@ -185,7 +185,7 @@ class Handlers:
     async def _list_documents(self, access: Access, texts: Texts) -> None:
         count = len(await asyncio.to_thread(self._services.catalogue.documents, access))
         said = texts.documents_count.format(count=count) if count else texts.documents_none
-        card = cl.CustomElement(name="Documents", props={"all": True, "labels": texts.labels}, display="inline")
+        card = cl.CustomElement(name="Documents", props={"all": True}, display="inline")
         await cl.Message(said, elements=[card] if count else []).send()
 
     # -- adding documents ----------------------------------------------------------------------
@@ -210,7 +210,6 @@ class Handlers:
                 for file, outcome in zip(files, outcomes, strict=True)
                 if isinstance(outcome, PeritoError)
             ],
-            "labels": texts.labels,
         }
         cl.user_session.set("latest", props["ids"])
         card = cl.CustomElement(name="Documents", props=props, display="inline")
@@ -279,7 +278,7 @@ class Handlers:
         if not all_read:
             reply.content += f"\n\n*{texts.still_reading}*"
         if answer.citations or ids:
-            props = source_props(answer, texts, ids)
+            props = source_props(answer, ids)
             reply.elements.append(cl.CustomElement(name="Sources", props=props, display="inline"))  # pyright: ignore[reportArgumentType]
         await reply.send()
 

@@ -6,6 +6,7 @@ leaves the working directory and the installed package alone. Call ``prepare`` b
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from importlib.resources import as_file, files
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from assistant.core.settings import Settings
 from assistant.web.auth import Door
+from assistant.web.texts import ENGLISH, SPANISH
 
 
 def prepare(settings: Settings, door: Door) -> Path:
@@ -21,6 +23,7 @@ def prepare(settings: Settings, door: Door) -> Path:
     shutil.rmtree(root, ignore_errors=True)
     with as_file(files("assistant.web") / "ui") as ours:
         shutil.copytree(ours, root)
+    _add_labels(root / "public" / "perito.js")
     os.environ.update(
         CHAINLIT_APP_ROOT=str(root),
         CHAINLIT_AUTH_SECRET=door.secret,
@@ -28,3 +31,10 @@ def prepare(settings: Settings, door: Door) -> Path:
         CHAINLIT_ENV_FILE=os.devnull,  # or it loads a .env of whatever folder Perito was started in
     )
     return root
+
+
+def _add_labels(script: Path) -> None:
+    """Give the page our labels in both languages: what it shows follows the browser, not the message's past."""
+    labels = {texts.language: texts.labels for texts in (ENGLISH, SPANISH)}
+    line = f"window.peritoLabels = {json.dumps(labels, ensure_ascii=False)};\n"
+    script.write_text(line + script.read_text("utf-8"), "utf-8")

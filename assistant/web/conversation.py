@@ -9,7 +9,7 @@ from typing import Any
 from assistant.core.domain import Answer, Citation
 from assistant.core.ports import Message
 from assistant.web.boxes import write_boxes
-from assistant.web.texts import Texts, without_links
+from assistant.web.texts import without_links
 
 NUMBER = re.compile(r"\[(\d+)\]")
 REMEMBERED_MESSAGES = 8
@@ -42,13 +42,12 @@ def with_links(text: str, answer: Answer, pictures: Sequence[str] = ()) -> str:
     return NUMBER.sub(link, text)
 
 
-def source_props(answer: Answer, texts: Texts, pictures: Sequence[str] = ()) -> dict[str, Any]:
+def source_props(answer: Answer, pictures: Sequence[str] = ()) -> dict[str, Any]:
     """What the element `Sources` is given; ``pictures`` are the ids of attachments the question was about."""
     return {
         "items": [_item(citation, pictures) for citation in answer.citations if source_url(citation, pictures)],
         "nearest": answer.refused,
         "pictures": list(pictures),
-        "labels": texts.labels,
     }
 
 

@@ -2,8 +2,9 @@
 
 Without users, the ``Host`` header must name this machine (or a web page could rebind its name to 127.0.0.1
 and read everything). Requests that change something, and web sockets, must come from our own pages. A
-session that has ended is taken off the request, so that Chainlit's routes refuse it too. Responses get the
-headers that keep a browser from loading anything from elsewhere.
+session that has ended is taken off the request, so that Chainlit's routes refuse it too. The local user's
+session begins with the first page, without a detour over the sign-in form. Responses get the headers that
+keep a browser from loading anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assistant.core.errors import AccessDenied, NotFound, PeritoError, SignInNeeded
 from assistant.core.shapes import ErrorDetail, ErrorShape, dump
-from assistant.web.auth import Door, is_loopback
+from assistant.web.auth import LOCAL_USER, Door, is_loopback
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Chainlit serves these whether or not they are switched on; Perito has no use for any of them.
 CLOSED_PATHS = ("/project/share/", "/project/thread/share", "/mcp", "/copilot/", "/auth/oauth/", "/auth/jwt", "/share/")
+LOCAL_SESSION_SECONDS = 14 * 24 * 3600
 POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -66,7 +68,8 @@ class Gate:
             return
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None:
-            await self._app(self._without_dead_session(scope), receive, _guarded(scope, send))
+            living = self._without_dead_session(scope)
+            await self._app(living, receive, _guarded(scope, send, self._local_session(living)))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.message[:100]})
@@ -98,6 +101,13 @@ class Gate:
             return True
         parts = urlsplit(origin)
         return bool(parts.netloc) and _with_port(parts.netloc, parts.scheme) == _with_port(host, parts.scheme)
+
+    def _local_session(self, scope: Scope) -> str:
+        """The cookie that lets the local user in, where the request brings none; "" otherwise."""
+        if self._door.has_users or self._door.cookie in Headers(scope=scope).get("cookie", ""):
+            return ""
+        token = self._door.open_session(LOCAL_USER, LOCAL_SESSION_SECONDS)
+        return f"{self._door.cookie}={token}; HttpOnly; Max-Age={LOCAL_SESSION_SECONDS}; Path=/; SameSite=lax"
 
     def _without_dead_session(self, scope: Scope) -> Scope:
         """The scope, less a session cookie or session token that is not valid any more."""
@@ -151,12 +161,14 @@ def _with_port(netloc: str, scheme: str) -> str:
     return f"{name.lower()}:{port}"
 
 
-def _guarded(scope: Scope, send: Send) -> Send:
+def _guarded(scope: Scope, send: Send, session: str = "") -> Send:
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in SAFETY_HEADERS.items():
                 headers.setdefault(name, value)
+            if session and headers.get("content-type", "").startswith("text/html"):
+                headers.append("set-cookie", session)
             if scope.get("scheme") == "https":
                 message["headers"] = [_secure(header) for header in message["headers"]]
         await send(message)

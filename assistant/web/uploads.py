@@ -53,6 +53,7 @@ class _DiskFile(UploadFile):
         self.path = path
         self.written = 0
         self._stream: BinaryIO | None = None
+        self._settled = False
 
     async def write(self, data: bytes) -> None:
         self.written += len(data)
@@ -67,11 +68,13 @@ class _DiskFile(UploadFile):
         await asyncio.to_thread(self.settle)
 
     def settle(self) -> None:
-        """Close the file; an empty part becomes an empty file."""
+        """Close the file, once; an empty part becomes an empty file."""
+        if self._settled:
+            return
         self._append(b"")
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
+        if self._stream is not None:
+            self._stream.close()
+        self._settled = True
 
 
 class _Parser(MultiPartParser):

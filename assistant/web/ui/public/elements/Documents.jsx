@@ -4,8 +4,10 @@ import { useEffect, useRef, useState } from 'react'
 const FINAL = ['complete', 'partial', 'failed', 'gone']
 const TONES = { complete: 'sure', partial: 'unsure', failed: 'bad', read: 'sure', low_confidence: 'unsure' }
 
+const labels = window.peritoLabels[document.documentElement.lang] || window.peritoLabels.en
+
 export default function Documents() {
-  const { ids = [], names = {}, all = false, rejected = [], labels = {} } = props
+  const { ids = [], names = {}, all = false, rejected = [] } = props
   const [documents, setDocuments] = useState(null)
   const [shown, setShown] = useState(20)
   const [problem, setProblem] = useState('')
@@ -51,12 +53,12 @@ export default function Documents() {
       <ul aria-label={labels.documents}>
         {list.slice(0, shown).map((one) => (
           <li key={one.id} className="perito-document">
-            <Row one={one} labels={labels} again={again} all={all} />
+            <Row one={one} again={again} all={all} />
           </li>
         ))}
         {rejected.map((one) => (
           <li key={one.key} className="perito-document">
-            <Rejected one={one} labels={labels} />
+            <Rejected one={one} />
           </li>
         ))}
       </ul>
@@ -75,7 +77,7 @@ export default function Documents() {
 const newestFirst = (found) => [...found].sort((a, b) => (b.created || '').localeCompare(a.created || ''))
 const gone = (id, name) => ({ id, name: name || id, status: 'gone', pages: 0, pages_done: 0, readers: {} })
 
-function Row({ one, labels, again, all }) {
+function Row({ one, again, all }) {
   const [pages, setPages] = useState(null)
   const [sure, setSure] = useState(false)
   const [busy, setBusy] = useState(false)
@@ -205,7 +207,7 @@ function Row({ one, labels, again, all }) {
   )
 }
 
-function Rejected({ one, labels }) {
+function Rejected({ one }) {
   const [password, setPassword] = useState('')
   const [busy, setBusy] = useState(false)
   const [problem, setProblem] = useState('')

@@ -1,8 +1,10 @@
 // A cited page beside the chat: the passage boxed, how it was read, and how sure that reading is.
 import { useEffect, useRef, useState } from 'react'
 
+const labels = window.peritoLabels[document.documentElement.lang] || window.peritoLabels.en
+
 export default function PageView() {
-  const { items, labels } = props
+  const { items } = props
   const [index, setIndex] = useState(Math.max(0, items.findIndex((item) => item.number === props.number)))
   const [zoom, setZoom] = useState(false)
   const [state, setState] = useState('loading')
@@ -29,8 +31,8 @@ export default function PageView() {
   const page = labels.page.replace('{page}', item.page)
   return (
     <section className="perito-card perito-page" aria-label={`${item.document}, ${page}`}>
-      <div>
-        <div className="perito-name">{item.document}</div>
+      <div className="perito-page-head">
+        <h2 className="perito-name">{item.document}</h2>
         <div className="perito-badges" style={{ marginTop: '.35rem' }}>
           <span className="perito-badge">{page}</span>
           <span className="perito-badge" title={labels.reader}>{labels.readers[item.reader] || item.reader}</span>

@@ -3,8 +3,10 @@ import { useEffect, useRef, useState } from 'react'
 import { useSetRecoilState } from 'recoil'
 import { sideViewState } from '@chainlit/react-client'
 
+const labels = window.peritoLabels[document.documentElement.lang] || window.peritoLabels.en
+
 export default function Sources() {
-  const { items = [], labels = {}, nearest = false, pictures = [] } = props
+  const { items = [], nearest = false, pictures = [] } = props
   const root = useRef(null)
   const setSideView = useSetRecoilState(sideViewState)
   const [state, setState] = useState(props.added ? 'done' : 'idle')
@@ -12,14 +14,15 @@ export default function Sources() {
 
   const open = (item) =>
     setSideView({
-      title: labels.source.replace('{number}', item.number),
+      // Chainlit gives a panel of this title half of the room and leaves the heading to us; a phone's sheet needs one.
+      title: window.innerWidth < 768 ? labels.source.replace('{number}', item.number) : 'canvas',
       elements: [
         {
           id: `page-${item.document_id}-${item.page}-${item.number}`,
           type: 'custom',
           name: 'PageView',
           display: 'side',
-          props: { items, number: item.number, labels }
+          props: { items, number: item.number }
         }
       ]
     })
