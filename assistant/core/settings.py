@@ -1,23 +1,30 @@
 """All settings as one tree, from ``perito.toml`` and ``PERITO_…`` environment variables.
 
 ``PERITO_LLM__BASE_URL`` sets ``[llm] base_url``; ``PERITO_HOME`` is the folder that holds all state,
-and ``perito.toml`` is looked for there, then named by ``PERITO_CONFIG``. The environment wins over the
-file. Unknown keys are rejected, mistyped variables too.
+and ``perito.toml`` is looked for there, unless ``PERITO_CONFIG`` names another file. The environment wins over
+the file; an empty variable counts as unset. Unknown keys are rejected, mistyped variables too.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_origin
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from typing_extensions import TypeIs
 
 from assistant.core.errors import Misconfigured
+
+PREFIX = "PERITO_"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Price = Annotated[float, Field(ge=0, le=10_000)]
@@ -44,6 +51,13 @@ class User(Section):
 class AuthSettings(Section):
     users: list[User] = Field([], description="Who may sign in. Empty: the local user, on loopback only.")
     secret: SecretStr = Field(SecretStr(""), description="Signs sessions; made and kept in the home when empty.")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> AuthSettings:
+        names = [user.name for user in self.users]
+        if len(set(names)) < len(names):
+            raise ValueError("two users have the same name")
+        return self
 
 
 class CatalogueSettings(Section):
@@ -108,6 +122,8 @@ class EndpointSettings(Section):
 
     @model_validator(mode="after")
     def _model_named(self) -> EndpointSettings:
+        if self.base_url and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError("base_url must begin with http:// or https://")
         if self.base_url and not self.model:
             raise ValueError("base_url is set, so model must be set too")
         return self
@@ -133,8 +149,9 @@ class Settings(BaseSettings):
     """The whole tree. Build it with ``load_settings``."""
 
     model_config = SettingsConfigDict(
-        env_prefix="PERITO_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
+        env_ignore_empty=True,  # a container's file passes on what is not set as ""
         extra="forbid",
         frozen=True,
         nested_model_default_partial_update=True,
@@ -155,6 +172,11 @@ class Settings(BaseSettings):
     vlm: VlmSettings = VlmSettings()  # pyright: ignore[reportCallIssue]
     limits: LimitSettings = LimitSettings()  # pyright: ignore[reportCallIssue]
 
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return _folder(home)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -168,37 +190,116 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the environment and ``perito.toml``; ``overrides`` stand in for values of the file.
+    """Read the environment and ``perito.toml``; ``overrides`` stand in for values of the file, key by key.
 
-    Misconfigured names the key, says what is wrong with it and where it came from.
+    Misconfigured names the key, says what is wrong with it and where it came from; no value is repeated, since it
+    may be a secret.
     """
-    home = Path(os.environ.get("PERITO_HOME") or overrides.get("home") or platformdirs.user_data_dir("perito", False))
-    file = Path(os.environ.get("PERITO_CONFIG") or home / "perito.toml")
-    _reject_unknown_variables(os.environ)
-    values: dict[str, Any] = {**_read_toml(file), **overrides, "home": home.expanduser().resolve()}
+    variables = {name.upper(): value for name, value in os.environ.items() if name.upper().startswith(PREFIX)}
+    _reject_unknown_variables(variables)
+    told = variables.get(f"{PREFIX}HOME") or overrides.get("home")
+    config = variables.get(f"{PREFIX}CONFIG")
+    file = _folder(config or _folder(told or _usual_home()) / "perito.toml")
+    values = _merged(_read_toml(file, must_exist=bool(config)), overrides)
+    values["home"] = told or values.get("home") or _usual_home()
     try:
         return Settings(**values)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise Misconfigured(
-            f"The settings are not usable: {problems}", f"Mend {file} or the PERITO_ variables"
-        ) from None
+        problems = "; ".join(_problem(each, variables, file) for each in error.errors())
+        raise Misconfigured(f"The settings are not usable: {problems}", "Mend or remove what is named there") from None
+    except SettingsError:
+        names = ", ".join(_not_json(variables))
+        example = """PERITO_AUTH__USERS='[{"name": "ana", "password_hash": "…"}]'"""
+        raise Misconfigured(f"{names} holds more than one value and is not valid JSON", f"Write {example}") from None
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def _usual_home() -> str:
+    return platformdirs.user_data_dir("perito", appauthor=False)
+
+
+def _folder(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser().resolve()
+    except (RuntimeError, OSError) as error:
+        raise Misconfigured(f"{path} is no usable path: {error}", "Give an absolute path") from None
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``under`` with the keys of ``over`` in it, section by section."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        both = isinstance(value, dict) and isinstance(below, dict)
+        merged[key] = _merged(cast("dict[str, Any]", below), cast("dict[str, Any]", value)) if both else value
+    return merged
+
+
+def _read_toml(file: Path, *, must_exist: bool) -> dict[str, Any]:
     if not file.is_file():
-        if "PERITO_CONFIG" in os.environ:
+        if must_exist:
             raise Misconfigured(f"PERITO_CONFIG names {file}, which is not there", "Mend the path or unset it")
         return {}
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{file} is not valid TOML: {error}", "Mend that line") from None
+    except OSError as error:
+        raise Misconfigured(f"{file} cannot be read: {error.strerror}", "Check who may read it") from None
 
 
-def _reject_unknown_variables(environ: Mapping[str, str]) -> None:
+def _reject_unknown_variables(variables: Mapping[str, str]) -> None:
     """pydantic-settings ignores PERITO_LLMM__URL in silence; a typo must not pass."""
-    known = {name.upper() for name in Settings.model_fields} | {"CONFIG"}
-    for variable in environ:
-        if variable.startswith("PERITO_") and variable.removeprefix("PERITO_").split("__")[0].upper() not in known:
-            raise Misconfigured(f"{variable} is no setting of Perito", "See `perito doctor` for the names, or unset it")
+    known = [name.upper() for name in Settings.model_fields] + ["CONFIG"]
+    for variable in variables:
+        section = variable.removeprefix(PREFIX).split("__")[0]
+        if section not in known:
+            guess = _guess(section, known)
+            advice = f"Did you mean {PREFIX}{guess}?" if guess else "See `perito doctor` for the names, or unset it"
+            raise Misconfigured(f"{variable} is no setting of Perito", advice)
+
+
+def _problem(error: ErrorDetails, variables: Mapping[str, str], file: Path) -> str:
+    """One mistake: the key, where it stands, and what is wrong with it."""
+    path = [str(part) for part in error["loc"]]
+    where = next((name for name in _names_of(path, variables) if name in variables), str(file))
+    if error["type"] != "extra_forbidden":
+        return f"{'.'.join(path)} (in {where}): {error['msg']}"
+    guess = _guess(path[-1], list(_fields_of(path[:-1])))
+    return f"{'.'.join(path)} (in {where}) is no setting" + (f"; did you mean {guess}?" if guess else "")
+
+
+def _names_of(path: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+    """Variables that may have set ``path``, the likeliest first: PERITO_A__B, PERITO_A__B__C, PERITO_A as JSON."""
+    whole, *above = [PREFIX + "__".join(path[:length]).upper() for length in range(len(path), 0, -1)]
+    return [whole, *(name for name in variables if name.startswith(f"{whole}__")), *above]
+
+
+def _not_json(variables: Mapping[str, str]) -> list[str]:
+    """Variables that stand for a section or a list, but do not read as one."""
+    wrong: list[str] = []
+    for name, value in variables.items():
+        *above, key = name.removeprefix(PREFIX).lower().split("__")
+        field = _fields_of(above).get(key)
+        if field is not None and (_is_section(field.annotation) or get_origin(field.annotation) is list):
+            try:
+                json.loads(value)
+            except ValueError:
+                wrong.append(name)
+    return wrong
+
+
+def _fields_of(path: Sequence[str]) -> Mapping[str, FieldInfo]:
+    """The settings of the section at ``path``; none where there is no such section."""
+    fields: Mapping[str, FieldInfo] = Settings.model_fields
+    for part in path:
+        section = fields[part].annotation if part in fields else None
+        fields = section.model_fields if _is_section(section) else {}
+    return fields
+
+
+def _is_section(annotation: object) -> TypeIs[type[Section]]:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def _guess(name: str, known: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, known, 1, 0.7)), "")
