@@ -93,6 +93,10 @@ class TriageSettings(Section):
     text_min_soundness: Share = Field(0.6, description="Least soundness at which a page's own text is trusted.")
     ocr_min_confidence: Share = Field(0.85, description="Mean OCR confidence under which a page is low.")
     unexplained_ink_max: Share = Field(0.25, description="Share of ink that no reading explains, at most.")
+    weak_lines_max: Share = Field(0.4, description="Share of lines the OCR is unsure of, at most.")
+    handwriting_max: Share = Field(0.5, description="Suspicion of handwriting from which a page is escalated.")
+    picture_min_share: Share = Field(0.012, description="Share of a page from which a picture may hold text.")
+    figure_min_share: Share = Field(0.04, description="Share of a page from which a drawing counts as a figure.")
 
 
 class ChunkingSettings(Section):
