@@ -206,7 +206,7 @@ class FactSheet:
 
     def missing(self, claim: str, other_language: bool = False) -> list[str]:
         """What ``claim`` says that the source does not, as short phrases; empty when all its facts stand there."""
-        gone = [f"number {sorted(n)[0]}" for n in numbers(claim) if not self.has_number(n)]
+        gone = [f"number {max(n, key=len)}" for n in numbers(claim) if not self.has_number(n)]
         gone += [f"date {'-'.join(map(str, sorted(d)[0]))}" for d in dates(claim) if not self.has_date(d)]
         return gone + [f"name {name}" for name in names(claim) if not self.has_name(name, other_language)]
 

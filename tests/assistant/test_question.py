@@ -1,0 +1,51 @@
+"""Questions made ready to search for."""
+
+from __future__ import annotations
+
+import pytest
+
+from assistant.core.errors import BadRequest
+from assistant.core.ports import Message
+from assistant.question import MAX_CHARACTERS, understand
+
+
+@pytest.mark.parametrize("text", ["", "   ", "???", "\u200b\u202e"])
+def test_nothing_to_ask(text: str) -> None:
+    with pytest.raises(BadRequest):
+        understand(text)
+
+
+def test_far_too_long() -> None:
+    with pytest.raises(BadRequest, match="4,000"):
+        understand("a" * (MAX_CHARACTERS + 1))
+
+
+def test_blanks_and_invisible_characters_go() -> None:
+    assert understand("  ¿Qué\u200b  dice?\n").text == "¿Qué dice?"
+
+
+def test_a_follow_up_borrows_the_words_of_the_turn_before() -> None:
+    history = [
+        Message("user", "How much was the rent in February?"),
+        Message("assistant", "It was 950 €."),
+    ]
+    question = understand("and for March?", history)
+    assert question.is_follow_up
+    assert {"march", "rent", "february"} <= set(question.search.casefold().replace("?", "").split())
+
+
+def test_follow_ups_of_follow_ups_reach_back_to_a_whole_question() -> None:
+    history = [Message("user", "¿Cuál fue el importe de la factura de Iberdrola?"), Message("user", "¿y en mayo?")]
+    assert "iberdrola" in understand("¿y en junio?", history).search
+    assert understand("¿y en junio?", history).language == "es"
+
+
+@pytest.mark.parametrize(
+    "text", ["When was the contract with Acme signed in Vigo?", "¿Qué modelo declara los arrendamientos urbanos?"]
+)
+def test_a_whole_question_stays_itself(text: str) -> None:
+    assert understand(text, [Message("user", "How much is the rent?")]).search == text
+
+
+def test_the_first_turn_has_nothing_to_lean_on() -> None:
+    assert understand("and for March?").search == "and for March?"
