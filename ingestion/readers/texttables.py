@@ -159,9 +159,8 @@ def _grid_table(items: list[Item], across: list[Side], down: list[Side]) -> tupl
         return None
     inside, rest = _parted_items(items, xs, ys)
     owner = _owners(xs, ys, across, down)
-    inside = [part for item in inside for part in _cut(item, xs, ys, owner)]
+    inside = [part for item in inside for cut in _cut(item, xs, ys, owner) for part in _numbers_apart(cut)]
     fine_xs, fine_ys = _finer(inside, xs, ys)
-    inside = [part for item in inside for part in (_cut_numbers(item, fine_xs) if len(fine_xs) > len(xs) else [item])]
     fine = _fine_owners(inside, owner, (xs, ys), (fine_xs, fine_ys))
     table = _shrunk(_cells(fine, _fill(inside, fine_xs, fine_ys, fine)), (xs[0], ys[0], xs[-1], ys[-1]))
     return (table, rest) if table and _is_table(table) else None
@@ -333,12 +332,13 @@ def _cut(item: Item, xs: list[float], ys: list[float], owner: NDArray[np.int64])
     return _by_column(item, line, lambda middle: int(owner[row, _place(middle, xs)]))
 
 
-def _cut_numbers(item: Item, xs: list[float]) -> list[Item]:
-    """Numbers of neighbouring columns that stand so close that they came as one line, cut apart."""
+def _numbers_apart(item: Item) -> list[Item]:
+    """A line of nothing but numbers as one item a number: they may belong to columns without a ruling."""
     line = item.line
     if line is None or len(line.words) < 2 or not all(_NUMBER.fullmatch(word.text) for word in line.words):
         return [item]
-    return _by_column(item, line, lambda middle: _place(middle, xs))
+    scale = (item.x1 - item.x0) / (line.bbox.width or 1)
+    return [_part(item, line, (word,), scale) for word in line.words]
 
 
 def _by_column(item: Item, line: Line, column: Callable[[float], int]) -> list[Item]:
