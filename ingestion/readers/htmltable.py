@@ -16,6 +16,7 @@ MOST_CELLS = 20_000
 
 _TABLE_TAG = re.compile(r"<(/?)table\b[^>]*>", re.IGNORECASE)
 _CELLS = frozenset({"td", "th"})
+_UNSEEN = frozenset({"script", "style"})
 _SPACE = frozenset({"br", "p", "div", "li", "ul", "ol"})
 
 
@@ -101,9 +102,11 @@ class _TableParser(HTMLParser):
         self._text: list[str] = []
         self._cell: Cell | None = None
         self._caption = False
+        self._unseen = False
         self._cells = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._unseen = tag in _UNSEEN
         if tag == "tr":
             self._end_cell()
             self.table.rows.append([])
@@ -123,6 +126,7 @@ class _TableParser(HTMLParser):
             self._text.append(" ")
 
     def handle_endtag(self, tag: str) -> None:
+        self._unseen = False
         if tag in _CELLS or tag in ("tr", "table"):
             self._end_cell()
         elif tag == "caption":
@@ -130,7 +134,7 @@ class _TableParser(HTMLParser):
             self._caption = False
 
     def handle_data(self, data: str) -> None:
-        if self._cell is not None or self._caption:
+        if not self._unseen and (self._cell is not None or self._caption):
             self._text.append(data)
 
     def close(self) -> None:

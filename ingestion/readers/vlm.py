@@ -83,6 +83,7 @@ class VlmReader:
         finally:
             for task in tasks:  # one failure ends the page: do not pay for the rest
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         return self._reading(crops, time.perf_counter() - started)
 
     async def aclose(self) -> None:
