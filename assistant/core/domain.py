@@ -76,9 +76,9 @@ class Box(NamedTuple):
     @classmethod
     def of(cls, x0: float, y0: float, x1: float, y1: float) -> Box:
         """A box with its sides clamped to the page. ValueError when NaN."""
-        sides = [min(1.0, max(0.0, float(side))) for side in (x0, y0, x1, y1)]
-        if any(side != side for side in sides):  # NaN is the one number unequal to itself
+        if any(side != side for side in (x0, y0, x1, y1)):  # NaN is the one number unequal to itself
             raise ValueError(f"not a box: {(x0, y0, x1, y1)}")
+        sides = [min(1.0, max(0.0, float(side))) for side in (x0, y0, x1, y1)]
         left, right = sorted((sides[0], sides[2]))
         top, bottom = sorted((sides[1], sides[3]))
         return cls(round(left, 5), round(top, 5), round(right, 5), round(bottom, 5))

@@ -37,9 +37,9 @@ class PeritoError(Exception):
     advice_default = ""
 
     def __init__(self, message: str, advice: str = "") -> None:
-        self.message = message.rstrip(".")
-        self.advice = (advice or self.advice_default).rstrip(".")
-        super().__init__(f"{self.message}. {self.advice}." if self.advice else f"{self.message}.")
+        self.message = message.strip().rstrip(".")
+        self.advice = (advice or self.advice_default).strip().rstrip(".")
+        super().__init__(" ".join(_sentence(part) for part in (self.message, self.advice) if part))
 
     def __reduce__(self) -> tuple[type[PeritoError], tuple[str, str]]:
         return (type(self), (self.message, self.advice))  # so that it survives a process boundary
@@ -47,6 +47,10 @@ class PeritoError(Exception):
     @property
     def code(self) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("!", "?", "…")) else f"{text}."
 
 
 class PermanentError(PeritoError):

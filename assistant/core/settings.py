@@ -306,4 +306,4 @@ def _is_section(annotation: object) -> TypeIs[type[Section]]:
 
 
 def _guess(name: str, known: Sequence[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, known, 1, 0.7)), "")
+    return next(iter(difflib.get_close_matches(name, known, 1, 0.6)), "")
