@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -16,7 +16,7 @@ import typer
 
 from assistant.core.errors import NotFound, PeritoError
 from assistant.core.logs import configure_logs
-from assistant.core.settings import Settings, load_settings
+from assistant.core.settings import load_settings
 
 if TYPE_CHECKING:
     from assistant.core.domain import PageReading
@@ -68,14 +68,12 @@ def read(
 ) -> None:
     """Read a file without adding it: blocks, boxes, confidences, receipts."""
     from assistant.core.shapes import read_shape
+    from compose.reading import fingerprint
 
-    settings = load_settings()
-    sha256, total = _fingerprint(settings, file, password)
-    pages: list[PageReading] = []
-    _run(_read(settings, file, password, pages, None if as_json else _print_page))
-    pages.sort(key=lambda page: page.number)
+    sha256 = fingerprint(file)
+    pages = _run(_read(file, password, None if as_json else _print_page))
     if as_json:
-        _print_json(read_shape(file.name, sha256, total, pages).model_dump(mode="json"))
+        _print_json(read_shape(file.name, sha256, len(pages), pages).model_dump(mode="json"))
     failed = sum(page.status == "failed" for page in pages)
     if failed:
         raise typer.Exit(FAILED if failed == len(pages) else PARTLY)
@@ -225,14 +223,17 @@ def password() -> None:
 def eval_run(
     cases: Annotated[Path, typer.Argument(help="Questions with their answers, as JSONL or YAML.")],
     collection: AnyCollection = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="Add the files that the cases name first, from this folder.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the JSON and HTML reports.")] = Path("eval/results"),
     as_json: Json = False,
 ) -> None:
     """Ask every question and score page, passage, refusal and faithfulness."""
     from compose.evaluate import evaluate_answers
 
-    report = _run(evaluate_answers(load_settings(), cases, collection, out))
-    _print_json(report.as_dict()) if as_json else _print_table(report.as_table())
+    report = _run(evaluate_answers(load_settings(), cases, collection, documents, out))
+    _print_json(report.as_dict()) if as_json else report.as_table().print()
 
 
 @eval_app.command("parse")
@@ -246,7 +247,7 @@ def eval_parse(
     from compose.evaluate import evaluate_parsing
 
     report = _run(evaluate_parsing(load_settings(), folder, limit, out))
-    _print_json(report.as_dict()) if as_json else _print_table(report.as_table())
+    _print_json(report.as_dict()) if as_json else report.as_table().print()
 
 
 def files_under(paths: Sequence[Path]) -> list[Path]:
@@ -282,37 +283,16 @@ async def _ingest(
     return outcomes
 
 
-async def _read(settings: Settings, file: Path, password: str, pages: list[PageReading], show: Any) -> None:
-    async for page in _pages(settings, file, password):
-        pages.append(page)
-        if show:
-            show(page)
+async def _read(file: Path, password: str, show: Callable[[PageReading], None] | None) -> list[PageReading]:
+    from compose.reading import file_reader
 
-
-async def _pages(settings: Settings, file: Path, password: str) -> AsyncIterator[PageReading]:
-    from ingestion.sources import open_source
-    from ingestion.wiring import build_pipeline
-
-    pipeline, ocr = build_pipeline(settings, lambda _: None)
-    try:
-        with open_source(file, name=file.name, password=password, limits=settings.limits) as source:
-            async for page in pipeline.read_document(source):
-                yield page
-    finally:
-        await ocr.aclose()
-
-
-def _fingerprint(settings: Settings, file: Path, password: str) -> tuple[str, int]:
-    import hashlib
-
-    from ingestion.sources import open_source
-
-    if not file.is_file():
-        raise NotFound(f"{file} is not a file that is there", "Check the path")
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    with open_source(file, name=file.name, password=password, limits=settings.limits) as source:
-        return digest, source.page_count
+    pages: list[PageReading] = []
+    async with file_reader(load_settings()) as reader:
+        async for page in reader.pages(file, password):
+            pages.append(page)
+            if show:
+                show(page)
+    return sorted(pages, key=lambda page: page.number)
 
 
 async def _whole_id(backend: Any, beginning: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, SecretStr
 
-from assistant.core.errors import PeritoError
+from assistant.core.errors import EndpointDown, PeritoError
 from assistant.core.settings import EndpointSettings, Settings, load_settings
 from compose.server import find_server
 from compose.standalone import make_home
@@ -135,17 +135,26 @@ async def _endpoint(name: str, endpoint: EndpointSettings, without: str) -> Chec
             f"none, so {without}",
             f"Set {'llm' if name.startswith('lang') else 'vlm'}.base_url and .model",
         )
-    from assistant.core.llm import served_models
-
-    models = await served_models(endpoint)
+    models = await _served_models(endpoint)
     if endpoint.model not in models:
-        return Check(
-            name,
-            "bad",
-            f"{endpoint.base_url} serves {', '.join(models) or 'nothing'}",
-            f"not {endpoint.model}: mend the model name",
-        )
+        served = f"{endpoint.base_url} serves {', '.join(models) or 'nothing'}"
+        return Check(name, "bad", served, f"It does not serve {endpoint.model}: mend the model's name")
     return Check(name, "ok", f"{endpoint.model} on {endpoint.base_url}")
+
+
+async def _served_models(endpoint: EndpointSettings) -> list[str]:
+    """What the endpoint lists under /models. EndpointDown."""
+    import httpx
+
+    key = endpoint.api_key.get_secret_value()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with httpx.AsyncClient(timeout=10, headers=headers) as http:
+            reply = await http.get(endpoint.base_url.rstrip("/") + "/models")
+            reply.raise_for_status()
+            return [str(model["id"]) for model in reply.json()["data"]]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        raise EndpointDown(f"{endpoint.base_url} does not answer: {error or type(error).__name__}") from None
 
 
 async def _index(settings: Settings) -> Check:

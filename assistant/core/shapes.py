@@ -12,7 +12,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from assistant.core.domain import Answer, Block, Citation, Decision, Document, PageReading, Receipt, Usage
+from assistant.core.domain import (
+    Answer,
+    Block,
+    Box,
+    Citation,
+    Decision,
+    Document,
+    PageReading,
+    Reader,
+    Receipt,
+    Sentence,
+    Usage,
+    Verdict,
+)
 
 BoxShape = tuple[float, float, float, float]
 
@@ -260,6 +273,14 @@ class CitationShape(Shape):
             text=citation.text,
         )
 
+    def as_citation(self) -> Citation:
+        """The citation again, for whoever got it over HTTP."""
+        boxes = tuple(Box.of(*box) for box in self.boxes)
+        reader = Reader(self.reader)
+        return Citation(
+            self.number, self.document, self.document_id, self.page, boxes, reader, self.confidence, self.text
+        )
+
 
 class UsageShape(Shape):
     purpose: str
@@ -311,6 +332,22 @@ class AnswerShape(Shape):
             citations=[CitationShape.of(citation) for citation in answer.citations],
             usage=[UsageShape.of(usage) for usage in answer.usage],
             seconds=round(answer.seconds, 3),
+        )
+
+    def as_answer(self) -> Answer:
+        """The answer again, for whoever got it over HTTP."""
+        return Answer(
+            question=self.question,
+            text=self.answer,
+            refused=self.refused,
+            quoted=self.quoted,
+            language=self.language,
+            sentences=tuple(
+                Sentence(sentence.text, tuple(sentence.citations), Verdict(sentence.verdict))
+                for sentence in self.sentences
+            ),
+            citations=tuple(citation.as_citation() for citation in self.citations),
+            seconds=self.seconds,
         )
 
 
