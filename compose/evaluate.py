@@ -54,7 +54,7 @@ async def evaluate_parsing(settings: Settings, folder: Path, limit: int | None, 
     async with file_reader(settings) as reader:
         with _bar("documents") as on_progress:
             report = await parse_folder(truths, reader.read, on_progress=on_progress)
-    write_reports(report, out, report_name(f"parsing-{folder.resolve().name}"))
+    write_reports(report, out, report_name(f"parsing-{folder.name or 'documents'}"))
     return report
 
 
