@@ -131,7 +131,7 @@ $(VENVS)/vllm/.done: requirements-vllm.txt tests/vllm/tiny_qwen3vl.py $(STAMPS)/
 
 .PHONY: test-vllm
 test-vllm: $(VENVS)/vllm/.done $(STAMPS)/dev ## The client, the reader and the compose files' flags against a real vLLM server (an environment of its own)
-	PERITO_TEST_VLLM=$(VENVS)/vllm $(BIN)/pytest tests/vllm $(ARGS)
+	$(BIN)/pytest tests/vllm -m vllm $(ARGS)
 
 .PHONY: test-install
 test-install: $(STAMPS)/uv ## A clean install: its time, its size, and that no torch, paddlepaddle or CUDA comes along

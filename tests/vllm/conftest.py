@@ -1,18 +1,16 @@
-"""The server, once for all tests here. They are collected only when told where vLLM is (``make test-vllm``)."""
+"""The server, once for all tests here. ``make test-vllm`` sets up its environment and selects them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.documents import ROOT
 from tests.vllm.server import VllmServer
 
-collect_ignore_glob = [] if "PERITO_TEST_VLLM" in os.environ else ["test_*.py"]
-# taken at import: the tests' own environment knows no PERITO_ variables
-VENV = Path(os.environ.get("PERITO_TEST_VLLM", "")).absolute()
+VENV = ROOT / ".venvs" / "vllm"
 
 
 @pytest.fixture(scope="session")
