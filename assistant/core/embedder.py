@@ -7,6 +7,7 @@ the model was trained so (the E5 and BGE families).
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import random
