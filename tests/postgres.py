@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ class _Running:
         self._folder = folder
         self._identity = _unprivileged(folder)
         self._binaries = find_binaries()
-        self._server: subprocess.Popen[bytes] | None = None
+        self._server: subprocess.Popen[Any] | None = None
 
     def __enter__(self) -> Cluster:
         data, log = self._folder / "data", self._folder / "log"
@@ -123,7 +124,7 @@ def find_binaries() -> Path:
     pytest.fail("PostgreSQL's server programs are not on this machine: install the package postgresql")
 
 
-def _unprivileged(folder: Path) -> dict[str, object]:
+def _unprivileged(folder: Path) -> dict[str, Any]:
     """PostgreSQL refuses to run as root: then its folder is given to ``nobody``, and it runs as that."""
     if os.geteuid() != 0:
         return {}
