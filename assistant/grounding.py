@@ -115,11 +115,11 @@ def judge(sentence: str, cited: Sequence[Chunk], likeness: Likeness | None = Non
 
 def _far(sentence: str, ground: Ground) -> list[str]:
     """The facts of ``sentence`` that its source states of something else."""
-    words = text_roots(sentence)
+    words = frozenset(root for root in text_roots(sentence) if not any(c.isdigit() for c in root))
     far = [
         f"number {min(number)} stands elsewhere"
         for number in numbers(sentence)
-        if not ground.is_near(lambda facts, _, number=number: facts.has_number(number), words - number)
+        if not ground.is_near(lambda facts, _, number=number: facts.has_number(number), words)
     ]
     return far + [
         f"name {name} stands elsewhere"
