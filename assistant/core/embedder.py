@@ -98,7 +98,7 @@ class SentenceTransformerEmbedder:
 
     @property
     def dimension(self) -> int:
-        return int(self._model.get_sentence_embedding_dimension())
+        return int(self._model.get_embedding_dimension())
 
     def embed_query(self, text: str) -> list[float]:
         """The vector of a question."""

@@ -1,0 +1,1 @@
+"""The extra ``sbert``, in an environment of its own (`make test-sbert`)."""
