@@ -96,7 +96,9 @@ def _item(line: Line, width: float, height: float) -> Item:
 def _sides(rulings: Sequence[Ruling], width: float, height: float) -> tuple[list[Side], list[Side]]:
     """Horizontal and vertical rulings in points."""
     across = [
-        Side((r.bbox.y0 + r.bbox.y1) / 2 * height, r.bbox.x0 * width, r.bbox.x1 * width) for r in rulings if r.horizontal
+        Side((r.bbox.y0 + r.bbox.y1) / 2 * height, r.bbox.x0 * width, r.bbox.x1 * width)
+        for r in rulings
+        if r.horizontal
     ]
     down = [
         Side((r.bbox.x0 + r.bbox.x1) / 2 * width, r.bbox.y0 * height, r.bbox.y1 * height)
@@ -159,9 +161,7 @@ def _outermost(blocks: Sequence[Block]) -> list[tuple[Block, BlockKind]]:
     return [*found, (bottom, BlockKind.FOOTER)] if white_above > 0.01 else found
 
 
-def _sideways(
-    lines: Sequence[Line], vocabulary: frozenset[str], size: tuple[float, float], body: Type
-) -> list[Block]:
+def _sideways(lines: Sequence[Line], vocabulary: frozenset[str], size: tuple[float, float], body: Type) -> list[Block]:
     """Text at other angles, read in its own direction and put after the rest."""
     blocks: list[Block] = []
     for angle in (90, 180, 270):

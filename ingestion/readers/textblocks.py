@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def _is_rtl(item: Item) -> bool:
 
 def _pitch(rows: list[_Row]) -> float:
     """The usual white between two lines of a column, in points."""
-    gaps = [below.y0 - above.y1 for above, below in zip(rows[:-1], rows[1:], strict=True) if below.y0 - above.y1 < 30]
+    gaps = [below.y0 - above.y1 for above, below in itertools.pairwise(rows) if below.y0 - above.y1 < 30]
     return float(np.percentile(gaps, 35)) if gaps else 0.0
 
 
@@ -169,14 +170,17 @@ def _indents(group: list[_Row], row: _Row) -> bool:
     last, first = group[-1], group[0]
     if is_item(first.text):
         # Text of an item hangs at or right of where the item's text began; back at its left: a new block.
-        return row.x0 < first.x0 - 0.5 * row.size or (
+        back = row.x0 < first.x0 - 0.5 * row.size and not row.text[:1].islower()
+        return back or (
             len(group) > 1 and abs(row.x0 - first.x0) < 0.3 * row.size and group[1].x0 > first.x0 + 0.8 * row.size
         )
     indent = row.x0 - min(last.x0, *(r.x0 for r in group[1:] or [last]))
     right = max(r.x1 for r in group)
     ended = bool(_SENTENCE_END.search(last.text))
     short = last.x1 < right - 0.15 * (right - min(r.x0 for r in group))
-    return (0.8 * row.size <= indent <= 6 * row.size and ended) or (ended and short and row.text[:1].isupper() and indent > -1)
+    return (0.8 * row.size <= indent <= 6 * row.size and ended) or (
+        ended and short and row.text[:1].isupper() and indent > -1
+    )
 
 
 def _made(group: list[_Row], body: Type, vocabulary: frozenset[str]) -> Made:
@@ -205,9 +209,9 @@ def _kind(group: list[_Row], text: str, body: Type) -> tuple[BlockKind, int]:
 def _edge_kind(group: list[_Row], text: str, body: Type) -> BlockKind | None:
     """Header or footer: at the page's edge, and repeated on a neighbouring page or a mere page number."""
     top, bottom = group[0].y0 / body.height, group[-1].y1 / body.height
-    if 0.0 <= top and bottom > _EDGE and top < 1 - _EDGE:
-        return None
-    if all(row.repeated for row in group) or (_PAGE_NUMBER.fullmatch(text) and len(text) < 24):
+    at_edge = bottom <= _EDGE or top >= 1 - _EDGE
+    numbered = at_edge and len(text) < 24 and _PAGE_NUMBER.fullmatch(text)
+    if all(row.repeated for row in group) or numbered:
         return BlockKind.HEADER if bottom <= 0.5 else BlockKind.FOOTER
     return None
 

@@ -7,14 +7,18 @@ points of the upright page, y downwards.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingestion.pages import Line
+
+Floats = NDArray[np.float64]
 
 _GUTTER_EM = 0.9  # least width of a gutter, in type sizes
 _PROSE_WORDS = 4  # a line of running text has at least so many words
@@ -93,7 +97,7 @@ def arrange(items: Sequence[Item], depth: int = 0) -> list[Region]:
 def _split(items: list[Item], gutter: _Gutter, depth: int) -> list[Region]:
     if _is_formula(items):
         return [Region(sorted(items, key=lambda item: (item.middle, item.x0)))]
-    columns = _columns(items, _gutters(items))
+    columns = _columns(items, gutters_of(items))
     if _is_tabular(items, columns):
         return _as_table(items, depth)
     middle = (gutter.x0 + gutter.x1) / 2
@@ -160,13 +164,15 @@ def _best_gutter(items: Sequence[Item]) -> _Gutter | None:
     return best
 
 
-def _edges(lefts: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
+def _edges(lefts: Floats) -> list[float]:
     """Distinct left edges, where a gutter may end."""
     values = np.unique(lefts.round(0))
     return [float(lefts[np.abs(lefts - value) <= 0.5].min()) for value in values.tolist()]
 
 
-def _longest_interval(boxes: np.ndarray, middles: np.ndarray, blocking: np.ndarray, x0: float, x1: float) -> _Gutter | None:  # type: ignore[type-arg]
+def _longest_interval(
+    boxes: Floats, middles: Floats, blocking: NDArray[np.bool_], x0: float, x1: float
+) -> _Gutter | None:
     """The run of lines, between two that cross the strip, with the most text on both sides."""
     best: _Gutter | None = None
     stops = np.flatnonzero(blocking)
@@ -177,9 +183,9 @@ def _longest_interval(boxes: np.ndarray, middles: np.ndarray, blocking: np.ndarr
             continue
         part = boxes[start:end]
         left, right = part[part[:, 2] <= x0 + 0.01], part[part[:, 0] >= x1 - 0.01]
-        if len(left) < 2 or len(right) < 2:
+        few = min(_levels(left), _levels(right))
+        if few < 2:
             continue
-        few = min(len(left), len(right))
         if right[:, 0].min() - left[:, 2].max() < _width_for(few) * (x1 - x0) / _GUTTER_EM:
             continue
         shared = min(left[:, 3].max(), right[:, 3].max()) - max(left[:, 1].min(), right[:, 1].min())
@@ -189,13 +195,20 @@ def _longest_interval(boxes: np.ndarray, middles: np.ndarray, blocking: np.ndarr
     return best
 
 
+def _levels(boxes: Floats) -> int:
+    """How many lines the boxes stand on (pieces of one line count once)."""
+    middles = np.sort(boxes[:, 1] + boxes[:, 3]) / 2
+    heights = float(np.median(boxes[:, 3] - boxes[:, 1])) if len(boxes) else 1.0
+    return int((np.diff(middles) > 0.4 * heights).sum()) + 1 if len(boxes) else 0
+
+
 def _width_for(lines: int) -> float:
     """Least width of a gutter between so many lines, in type sizes: the wide spaces of a few justified lines
     lie above each other by chance."""
     return _GUTTER_EM if lines >= 6 else 1.2 if lines >= 4 else 1.6 if lines == 3 else 2.2
 
 
-def _gutters(items: Sequence[Item]) -> list[tuple[float, float]]:
+def gutters_of(items: Sequence[Item]) -> list[tuple[float, float]]:
     """Strips of white that (nearly) no item crosses, from left to right."""
     em = float(np.median([item.size for item in items]))
     left, right = min(item.x0 for item in items), max(item.x1 for item in items)
@@ -205,7 +218,7 @@ def _gutters(items: Sequence[Item]) -> list[tuple[float, float]]:
     for item in items:
         a, b = int((item.x0 - left) * scale), int(np.ceil((item.x1 - left) * scale))
         cover[a : b + 1] += 1
-    rows = len(_rows(items))
+    rows = len(rows_of(items))
     white = cover <= 0.12 * rows
     found: list[tuple[float, float]] = []
     start: int | None = None
@@ -230,7 +243,7 @@ def _columns(items: Sequence[Item], gutters: Sequence[tuple[float, float]]) -> l
     return [column for column in columns if column]
 
 
-def _rows(items: Sequence[Item]) -> list[list[Item]]:
+def rows_of(items: Sequence[Item]) -> list[list[Item]]:
     """Items that stand on one baseline, top to bottom, each row from left to right."""
     rows: list[list[Item]] = []
     for item in sorted(items, key=lambda item: item.middle):
@@ -242,18 +255,10 @@ def _rows(items: Sequence[Item]) -> list[list[Item]]:
     return [sorted(row, key=lambda item: item.x0) for row in rows]
 
 
-rows_of = _rows
-gutters_of = _gutters
-
-
 def _is_prose(column: Sequence[Item]) -> bool:
     """Whether a column holds running text: most of it in lines of several words that fill it."""
     left, right = min(item.x0 for item in column), max(item.x1 for item in column)
-    full = [
-        item
-        for item in column
-        if item.words >= _PROSE_WORDS and item.x1 - item.x0 >= _PROSE_FILL * (right - left)
-    ]
+    full = [item for item in column if item.words >= _PROSE_WORDS and item.x1 - item.x0 >= _PROSE_FILL * (right - left)]
     total = sum(item.words for item in column)
     return len(full) >= 3 and sum(item.words for item in full) >= 0.6 * total
 
@@ -265,7 +270,7 @@ def _is_tabular(items: Sequence[Item], columns: Sequence[Sequence[Item]]) -> boo
     prose = [column for column in columns if _is_prose(column)]
     if len(prose) >= 2 or (len(prose) == 1 and len(columns) == 1):
         return False
-    rows = _rows(items)
+    rows = rows_of(items)
     full = [row for row in rows if len(row) >= 2]
     if len(full) < 2 or (len(full) < 3 and len(columns) < 3):
         return False
@@ -279,12 +284,12 @@ def _is_tabular(items: Sequence[Item], columns: Sequence[Sequence[Item]]) -> boo
 def _as_table(items: list[Item], depth: int) -> list[Region]:
     """One or more tables: split where rows stand far apart; lone lines at either end are text."""
     regions: list[Region] = []
-    for group in _row_groups(_rows(items)):
+    for group in _row_groups(rows_of(items)):
         head, body, tail = _trimmed(group)
         regions += arrange([item for row in head for item in row], depth + 1)
         cells = [item for row in body for item in row]
         if len(body) >= 2 and max(len(row) for row in body) >= 2:
-            regions.append(Region(cells, is_table=True, gutters=_gutters(cells)))
+            regions.append(Region(cells, is_table=True, gutters=gutters_of(cells)))
         elif cells:
             regions.append(Region(cells))
         regions += arrange([item for row in tail for item in row], depth + 1)
@@ -293,7 +298,7 @@ def _as_table(items: list[Item], depth: int) -> list[Region]:
 
 def _row_groups(rows: list[list[Item]]) -> list[list[list[Item]]]:
     """Rows split where the white between them is much more than usual."""
-    gaps = [_gap(above, below) for above, below in zip(rows[:-1], rows[1:], strict=True)]
+    gaps = [_gap(above, below) for above, below in itertools.pairwise(rows)]
     if not gaps:
         return [rows]
     em = float(np.median([item.size for row in rows for item in row]))

@@ -7,6 +7,7 @@ pipe table and as HTML.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -181,7 +182,7 @@ def _finer(items: Sequence[Item], xs: list[float], ys: list[float]) -> tuple[lis
     """Edges of columns and rows with those that no ruling draws: white between numbers that stand side by
     side in one column of the grid, and baselines of numbers that stand below each other in one of its rows."""
     more_xs: list[float] = []
-    for left, right in zip(xs[:-1], xs[1:], strict=True):
+    for left, right in itertools.pairwise(xs):
         column = [item for item in items if left - 1 <= item.x0 and item.x1 <= right + 1]
         rows = rows_of(column)
         several = [item for row in rows if len(row) > 1 for item in row]
@@ -190,7 +191,7 @@ def _finer(items: Sequence[Item], xs: list[float], ys: list[float]) -> tuple[lis
             more_xs += [(a + b) / 2 for a, b in gutters_of(several)]
     fine_xs = sorted([*xs, *more_xs])
     more_ys: list[float] = []
-    for top, bottom in zip(ys[:-1], ys[1:], strict=True):
+    for top, bottom in itertools.pairwise(ys):
         more_ys += _row_edges([item for item in items if top <= item.middle < bottom], fine_xs, bool(more_xs))
     return fine_xs, sorted([*ys, *more_ys])
 
@@ -207,7 +208,7 @@ def _row_edges(band: list[Item], xs: list[float], finer: bool) -> list[float]:
         return []
     return [
         (max(item.y1 for item in above) + min(item.y0 for item in below)) / 2
-        for above, below in zip(rows[:-1], rows[1:], strict=True)
+        for above, below in itertools.pairwise(rows)
     ]
 
 
@@ -217,8 +218,8 @@ _Edges = tuple[list[float], list[float]]
 def _fine_owners(items: Sequence[Item], owner: NDArray[np.int64], coarse: _Edges, fine: _Edges) -> NDArray[np.int64]:
     """Cells on the finer grid: those of the coarse one, taken apart where their items stand apart."""
     (xs, ys), (fine_xs, fine_ys) = coarse, fine
-    rows = [_place((a + b) / 2, ys) for a, b in zip(fine_ys[:-1], fine_ys[1:], strict=True)]
-    columns = [_place((a + b) / 2, xs) for a, b in zip(fine_xs[:-1], fine_xs[1:], strict=True)]
+    rows = [_place((a + b) / 2, ys) for a, b in itertools.pairwise(fine_ys)]
+    columns = [_place((a + b) / 2, xs) for a, b in itertools.pairwise(fine_xs)]
     result = owner[np.ix_(rows, columns)].copy()
     width = len(columns)
     fresh = int(owner.max()) + 1
@@ -288,9 +289,7 @@ def _owners(xs: list[float], ys: list[float], across: list[Side], down: list[Sid
 
 def _parted(sides: list[Side], at: float, start: float, end: float) -> bool:
     """Whether a line at ``at`` covers most of the stretch."""
-    covered = sum(
-        max(0.0, min(side.end, end) - max(side.start, start)) for side in sides if abs(side.at - at) <= _NEAR
-    )
+    covered = sum(max(0.0, min(side.end, end) - max(side.start, start)) for side in sides if abs(side.at - at) <= _NEAR)
     return covered >= 0.6 * (end - start)
 
 
@@ -446,7 +445,7 @@ def _spread(places: _Places, columns: int) -> _Places:
     """Each head over the columns nearer to it than to its neighbours."""
     starts = sorted(places)
     middles = [start + (places[start][0] - 1) / 2 for start in starts]
-    cuts = [1, *(int(np.ceil((a + b) / 2)) for a, b in zip(middles[:-1], middles[1:], strict=True)), columns]
+    cuts = [1, *(int(np.ceil((a + b) / 2)) for a, b in itertools.pairwise(middles)), columns]
     return {
         cut: (next_cut - cut, places[start][1])
         for start, cut, next_cut in zip(starts, cuts[:-1], cuts[1:], strict=True)
@@ -513,5 +512,7 @@ def _goes_on(above: _Places, row: _Places) -> bool:
 def _with_empty(cells: list[Cell], rows: int, columns: int) -> list[Cell]:
     """The cells with empty ones where nothing stands, so that HTML rows are whole."""
     taken = {(cell.row, cell.column + k) for cell in cells for k in range(cell.column_span)}
-    empty = [Cell(row, column, 1, 1, "") for row in range(rows) for column in range(columns) if (row, column) not in taken]
+    empty = [
+        Cell(row, column, 1, 1, "") for row in range(rows) for column in range(columns) if (row, column) not in taken
+    ]
     return sorted([*cells, *empty], key=lambda cell: (cell.row, cell.column))

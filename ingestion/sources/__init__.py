@@ -19,6 +19,7 @@ class Source(Protocol):
 
     page_count: int
     media_type: str
+    damage: str  # "" when the file is whole, else one sentence about what is missing
 
     def page(self, number: int) -> Page:
         """Page ``number``, from 1. UnreadableFile when this one page cannot be loaded."""
@@ -84,7 +85,9 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
 
         return PictureSource(path, name, found.detail, limits)
     if found.kind == "encrypted":
-        raise EncryptedFile(f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that")
+        raise EncryptedFile(
+            f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"
+        )
     if found.kind == "other":
         raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
     from ingestion.sources.plain import TextSource

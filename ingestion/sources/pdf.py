@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from assistant.core.settings import LimitSettings
 from ingestion.pages import Line, Page, Ruling
 from ingestion.sources.pdfium.document import PdfFile, RawPage
 from ingestion.sources.pdfium.fields import Field
+from ingestion.sources.runningheads import RunningHeads
 from ingestion.sources.textlines import read_lines
 
 _XFA_MARKS = (b"/XFA", b"<xdp:xdp", b"/NeedsRendering true")
@@ -23,12 +26,14 @@ _PICTURE_SHARE = 0.0002  # of the page; what is smaller is a dot of a pattern
 class PdfSource:
     """An open PDF. Pages are read one at a time and not kept."""
 
+    damage = ""
     media_type = "application/pdf"
 
     def __init__(self, path: Path, name: str, password: str, limits: LimitSettings) -> None:
         self._name = name
         self._limits = limits
         self._file = PdfFile(path, name, password)
+        self._heads = RunningHeads(self._file.page_count, self._peek)
         try:
             self._check(path)
         except BaseException:
@@ -58,7 +63,15 @@ class PdfSource:
 
     def page(self, number: int) -> Page:
         """Page ``number``, from 1. UnreadableFile when it cannot be loaded."""
-        return build_page(number, self._file.read(number), partial(self._render, number))
+        page = build_page(number, self._file.read(number), partial(self._render, number))
+        return replace(page, lines=tuple(self._heads.marked(number, page.lines)))
+
+    def _peek(self, number: int) -> Sequence[Line]:
+        """The lines of another page, to compare its edges; none when it cannot be loaded."""
+        try:
+            return read_lines(self._file.read(number))[0]
+        except UnreadableFile:
+            return []
 
     def _render(self, number: int, dpi: float) -> Image:
         return self._file.render(number, dpi, self._limits.render_megapixels)
@@ -87,9 +100,7 @@ def build_page(number: int, raw: RawPage, draw: partial[Image]) -> Page:
     width, height = raw.geometry.size
     lines, unseen, signs = read_lines(raw)
     lines += [line for field in raw.fields for line in _field_lines(field, width, height)]
-    pictures = tuple(
-        box for box in _boxes(raw.drawn.pictures, width, height) if box.area >= _PICTURE_SHARE
-    )
+    pictures = tuple(box for box in _boxes(raw.drawn.pictures, width, height) if box.area >= _PICTURE_SHARE)
     return Page(
         number=number,
         width=width,
@@ -131,5 +142,3 @@ def _field_lines(field: Field, width: float, height: float) -> list[Line]:
         size = min(12.0, max(4.0, step * 0.8))
         lines.append(Line(text, box, (Word(text, box),), size, field=True))
     return lines
-
-

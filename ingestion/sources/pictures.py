@@ -6,7 +6,7 @@ guard against decompression bombs (which warns at one fixed size for the whole p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ class PictureSource:
         self.close()
 
     @contextmanager
-    def _opened(self, number: int) -> Iterator[Any]:
+    def _opened(self, number: int) -> Generator[Any]:
         try:
             with Image.open(self._path, formats=[self._kind]) as picture:
                 picture.seek(number - 1)

@@ -28,6 +28,7 @@ _FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf"
 class TextSource:
     """A text file, decoded and cut into sections when it is opened."""
 
+    damage = ""
     def __init__(self, path: Path, name: str, limits: LimitSettings) -> None:
         if path.stat().st_size > _LARGEST:
             raise TooLarge(f"{name} is a text of more than {_LARGEST // 1_000_000} MB")
@@ -113,5 +114,3 @@ def _font(size: int) -> FreeTypeFont:
         except OSError:
             continue
     return ImageFont.load_default(size)  # pyright: ignore[reportReturnType]  # FreeType is built into Pillow's wheels
-
-

@@ -52,7 +52,7 @@ def sections(parts: Iterator[Part]) -> Iterator[Section]:
     """Parts packed into sections; a heading opens a new one where half of the last is used."""
     held: list[Part] = []
     rows = size = 0
-    for part in (small for part in parts for small in _bounded(part)):
+    for part in (small for whole in parts for small in _bounded(whole)):
         needed = len(_wrap(part.text)) + 1
         full = rows + needed > ROWS or size + len(part.text) > _MOST_CHARACTERS
         turning = part.kind is BlockKind.HEADING and (rows > ROWS // 2 or size > _MOST_CHARACTERS // 2)

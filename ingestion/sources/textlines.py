@@ -6,6 +6,7 @@ words that continue each other on one baseline, and join pieces that a file draw
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from dataclasses import dataclass, replace
 
@@ -25,8 +26,8 @@ _LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\x02": "-", "\xad": "-"}
 )
 _ACCENTS = {
-    "´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "^": "\u0302", "˜": "\u0303", "¨": "\u0308", "ˇ": "\u030c", "˘": "\u0306",
-    "¸": "\u0327", "˛": "\u0328", "˚": "\u030a", "¯": "\u0304", "˝": "\u030b", "˙": "\u0307",
+    "´": "\u0301", "`": "\u0300", "ˆ": "\u0302", "^": "\u0302", "˜": "\u0303", "¨": "\u0308", "ˇ": "\u030c",
+    "˘": "\u0306", "¸": "\u0327", "˛": "\u0328", "˚": "\u030a", "¯": "\u0304", "˝": "\u030b", "˙": "\u0307",
 }  # fmt: skip
 _MOST_ACCENTS = 500
 _ACCENT_CODES = np.array([ord(accent) for accent in _ACCENTS])
@@ -52,7 +53,7 @@ class _Piece:
 
 def read_lines(raw: RawPage) -> tuple[list[Line], list[Line], LayerSigns]:
     """The lines a person sees, those in the file that nobody sees, and what else the characters tell."""
-    glyphs = raw.glyphs
+    glyphs = _ligatures_in_order(raw.glyphs)
     solid = np.flatnonzero(~np.isin(glyphs.codes, _SPACES) & (glyphs.run >= 0) & ~_controls(glyphs.codes))
     if not len(solid):
         return [], [], LayerSigns()
@@ -91,9 +92,23 @@ def _doubled(glyphs: Glyphs, solid: NDArray[np.int64]) -> NDArray[np.bool_]:
     return again
 
 
-def _composed(
-    glyphs: Glyphs, kept: NDArray[np.int64]
-) -> tuple[Glyphs, NDArray[np.int64], frozenset[int]]:
+def _ligatures_in_order(glyphs: Glyphs) -> Glyphs:
+    """Letters that share one glyph (lam-alef), which PDFium gives in reverse in text that runs to the left."""
+    rtl = _is_rtl(glyphs.codes)
+    if not rtl.any():
+        return glyphs
+    same = (glyphs.boxes[1:] == glyphs.boxes[:-1]).all(axis=1) & rtl[1:] & rtl[:-1] & (glyphs.run[1:] >= 0)
+    codes = glyphs.codes.copy()
+    starts = np.flatnonzero(same & ~np.concatenate([[False], same[:-1]]))
+    for start in starts.tolist():
+        end = start + 2
+        while end - 1 < len(same) and same[end - 1]:
+            end += 1
+        codes[start:end] = codes[start:end][::-1]
+    return replace(glyphs, codes=codes)
+
+
+def _composed(glyphs: Glyphs, kept: NDArray[np.int64]) -> tuple[Glyphs, NDArray[np.int64], frozenset[int]]:
     """Accents that the file sets as characters of their own over a letter (as TeX does), put on the letter.
 
     Also gives the characters that follow such an accent, before which PDFium put a space that is none.
@@ -191,8 +206,10 @@ def _text(codes: NDArray[np.uint32]) -> list[str]:
 
 def _is_rtl(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Hebrew, Arabic and their presentation forms."""
-    return ((codes >= 0x590) & (codes < 0x900)) | ((codes >= 0xFB1D) & (codes < 0xFE00)) | (
-        (codes >= 0xFE70) & (codes < 0xFEFF)
+    return (
+        ((codes >= 0x590) & (codes < 0x900))
+        | ((codes >= 0xFB1D) & (codes < 0xFE00))
+        | ((codes >= 0xFE70) & (codes < 0xFEFF))
     )
 
 
@@ -231,7 +248,28 @@ def _without_copies(pieces: list[_Piece]) -> list[_Piece]:
             continue
         twins.append(piece)
         kept.append(piece)
-    return kept
+    return kept if len(kept) == len(pieces) else _without_fragments(kept)
+
+
+def _without_fragments(pieces: list[_Piece]) -> list[_Piece]:
+    """Where words are drawn twice: without pieces of a word that lie on the whole word."""
+    levels: dict[int, list[_Piece]] = {}
+    for piece in pieces:
+        levels.setdefault(round(piece.base), []).append(piece)
+
+    def lies_on_whole(piece: _Piece) -> bool:
+        near = 0.25 * piece.size
+        return any(
+            whole is not piece
+            and len(whole.text) > len(piece.text)
+            and piece.text in whole.text
+            and whole.x0 - near <= piece.x0
+            and piece.x1 <= whole.x1 + near
+            for level in (-1, 0, 1)
+            for whole in levels.get(round(piece.base) + level, [])
+        )
+
+    return [piece for piece in pieces if not lies_on_whole(piece)]
 
 
 def _chains(pieces: list[_Piece]) -> list[list[_Piece]]:
@@ -250,7 +288,7 @@ def _reach(pieces: list[_Piece]) -> float:
     """The widest white inside a line, in type sizes: wider where the usual space is (typewriter faces)."""
     gaps = [
         _gap(before, after) / max(before.size, after.size)
-        for before, after in zip(pieces[:-1], pieces[1:], strict=True)
+        for before, after in itertools.pairwise(pieces)
         if abs(before.base - after.base) < 0.1 * after.size
     ]
     usual = sorted(gap for gap in gaps if 0.05 < gap < 1.2)
@@ -303,9 +341,7 @@ def _seen_line(chain: list[_Piece], angle: int, raw: RawPage, sight: Sight) -> L
     return sight.checked(line, raw.glyphs.runs[main.run].luma)
 
 
-def _line(
-    chain: list[_Piece], main: _Piece, angle: int, runs: tuple[Run, ...], page: tuple[float, float]
-) -> Line:
+def _line(chain: list[_Piece], main: _Piece, angle: int, runs: tuple[Run, ...], page: tuple[float, float]) -> Line:
     boxes = _fractions(np.array([piece.box for piece in chain]), page)
     low, high = _shown_band(chain, main, angle)
     whole = _fractions(np.array([[*low, *high]]), page)[0]
@@ -329,7 +365,7 @@ def _line(
 
 def _line_text(chain: list[_Piece]) -> str:
     parts = [chain[0].text]
-    for before, after in zip(chain[:-1], chain[1:], strict=True):
+    for before, after in itertools.pairwise(chain):
         em = max(before.size, after.size)
         follows = after.first == before.first + len(before.text)
         touching = _gap(before, after) < (0.35 if follows else 0.12) * em
@@ -339,7 +375,9 @@ def _line_text(chain: list[_Piece]) -> str:
 
 def _raised(before: _Piece, after: _Piece) -> bool:
     """Whether one of two touching words is a super- or subscript, after which PDFium puts a space."""
-    return abs(before.base - after.base) > 0.12 * max(before.size, after.size) and _gap(before, after) < 0.08 * after.size
+    return (
+        abs(before.base - after.base) > 0.12 * max(before.size, after.size) and _gap(before, after) < 0.08 * after.size
+    )
 
 
 def _shown_band(chain: list[_Piece], main: _Piece, angle: int) -> tuple[Floats, Floats]:

@@ -83,7 +83,7 @@ def _run_extents(raw: RawPage) -> Floats:
 
 def _mostly_inside(boxes: Floats, cover: tuple[float, float, float, float]) -> NDArray[np.bool_]:
     """Which boxes lie at least 9 tenths under the cover."""
-    finite = np.isfinite(boxes).all(axis=1)
+    finite = np.asarray(np.isfinite(boxes).all(axis=1))
     held = np.where(finite[:, None], boxes, 0.0)
     width = np.minimum(held[:, 2], cover[2]) - np.maximum(held[:, 0], cover[0])
     height = np.minimum(held[:, 3], cover[3]) - np.maximum(held[:, 1], cover[1])

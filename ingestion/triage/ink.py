@@ -66,7 +66,10 @@ def united(boxes: Sequence[Box]) -> list[Box]:
 def _touch(one: Box, other: Box) -> bool:
     near = 0.004
     return (
-        one.x0 <= other.x1 + near and other.x0 <= one.x1 + near and one.y0 <= other.y1 + near and other.y0 <= one.y1 + near
+        one.x0 <= other.x1 + near
+        and other.x0 <= one.x1 + near
+        and one.y0 <= other.y1 + near
+        and other.y0 <= one.y1 + near
     )
 
 

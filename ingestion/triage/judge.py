@@ -10,7 +10,6 @@ from assistant.core.settings import TriageSettings
 from ingestion.triage.plan import Plan
 
 
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """``vlm_regions`` empty means the whole page."""
@@ -23,9 +22,7 @@ class Judgement:
     decisions: tuple[Decision, ...] = ()
 
 
-def judge_page(
-    plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading], settings: TriageSettings
-) -> Judgement:
+def judge_page(plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading], settings: TriageSettings) -> Judgement:
     """The judgement of what was read. A VLM's reading, once there is one, settles the page."""
     if plan.route is Reader.NONE:
         return Judgement(PageStatus.BLANK, 1.0, reason=plan.reason)
@@ -76,9 +73,7 @@ def _nothing_read(plan: Plan, readings: Sequence[Reading], settings: TriageSetti
     if any(reading.reader is Reader.VLM for reading in readings):
         return Judgement(PageStatus.LOW_CONFIDENCE, 0.0, reason="No reader found text on it.", decisions=(decision,))
     status = PageStatus.LOW_CONFIDENCE if has_ink else PageStatus.BLANK
-    return Judgement(
-        status, 0.0 if has_ink else 1.0, wants_vlm=has_ink, reason=decision.reason, decisions=(decision,)
-    )
+    return Judgement(status, 0.0 if has_ink else 1.0, wants_vlm=has_ink, reason=decision.reason, decisions=(decision,))
 
 
 def _ocr_decisions(ocr: Reading, settings: TriageSettings) -> list[Decision]:
@@ -89,7 +84,10 @@ def _ocr_decisions(ocr: Reading, settings: TriageSettings) -> list[Decision]:
         _least(_CONFIDENT, mean, settings.ocr_min_confidence, "The OCR is unsure of its text."),
         _most(_WEAK, features.get("weak_share", 0.0), settings.weak_lines_max, "The OCR is unsure of many lines."),
         _most(
-            _INK, features.get("unexplained_ink", 0.0), settings.unexplained_ink_max, "Much ink is not explained by text."
+            _INK,
+            features.get("unexplained_ink", 0.0),
+            settings.unexplained_ink_max,
+            "Much ink is not explained by text.",
         ),
         _most(_HAND, features.get("handwriting", 0.0), settings.handwriting_max, "It seems to be written by hand."),
         _most(_MERGED, features.get("merged_cells", 0.0), 0.0, "It holds a table with merged cells."),

@@ -21,7 +21,7 @@ _COMMON = frozenset(row[0] + second for row in _PAIRS.split() for second in row[
 _ENOUGH = 100  # pairs; on fewer the share means little
 _CIPHER, _PROSE = 0.60, 0.80  # shares at which the score is 0 and 1
 _ARABIC = re.compile("[\u0621-\u064a]+")
-_ARABIC_TWINS = 0.035  # of the pairs are one letter twice, at most, in sound Arabic (lam apart)
+_ARABIC_TWINS, _ARABIC_SINGLES = 0.015, 0.06  # most pairs of one letter twice, and words of one letter, if sound
 
 
 def plausibility(text: str) -> float:
@@ -40,9 +40,13 @@ def _latin(text: str) -> float:
 
 
 def _arabic(text: str) -> float:
-    """Broken Arabic fonts repeat letters where the line was stretched; Arabic words seldom do."""
-    pairs = [(a, b) for word in _ARABIC.findall(text) for a, b in pairwise(word)]
+    """Broken Arabic fonts repeat letters where a line was stretched, and break words; Arabic words seldom
+    hold a letter twice in a row (lam apart) and are nearly never of one letter."""
+    words: list[str] = _ARABIC.findall(text)
+    pairs = [(a, b) for word in words for a, b in pairwise(word)]
     if len(pairs) < _ENOUGH:
         return 1.0
     twins = sum(a == b and a != "\u0644" for a, b in pairs) / len(pairs)
-    return 1.0 if twins <= _ARABIC_TWINS else max(0.0, 1.0 - 15 * (twins - _ARABIC_TWINS) - 0.3)
+    singles = sum(len(word) == 1 for word in words) / len(words)
+    doubt = 12 * max(0.0, twins - _ARABIC_TWINS) + 3 * max(0.0, singles - _ARABIC_SINGLES)
+    return max(0.0, 1.0 - doubt)

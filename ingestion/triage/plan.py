@@ -115,7 +115,11 @@ def _blank(page: Page, features: Mapping[str, float]) -> Decision | None:
     if not empty:
         return None
     return Decision(
-        "anything on the page?", features["ink"], _LEAST_INK / 4, Reader.NONE, "The page is blank: there is no ink on it."
+        "anything on the page?",
+        features["ink"],
+        _LEAST_INK / 4,
+        Reader.NONE,
+        "The page is blank: there is no ink on it.",
     )
 
 

@@ -94,7 +94,7 @@ class PdfFile:
             try:
                 width, height = page.get_size()
                 scale = bounded_scale(width, height, dpi / 72, megapixels)
-                bitmap = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
+                bitmap = page.render(scale=scale, rev_byteorder=True)  # pyright: ignore[reportArgumentType]
                 try:
                     return bitmap.to_pil().convert("RGB")
                 finally:
@@ -134,7 +134,7 @@ def bounded_scale(width: float, height: float, scale: float, megapixels: float) 
 def _thumbnail(page: pdfium.PdfPage) -> Grey:
     width, height = page.get_size()
     scale = bounded_scale(width, height, min(THUMBNAIL_DPI / 72, _THUMBNAIL_SIDE / max(width, height, 1)), 1.5)
-    bitmap = page.render(scale=scale, grayscale=True)
+    bitmap = page.render(scale=scale, grayscale=True)  # pyright: ignore[reportArgumentType]
     try:
         return np.array(bitmap.to_numpy().reshape(bitmap.height, bitmap.width), dtype=np.uint8)
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +42,7 @@ def read_fields(document: pdfium.PdfDocument, page: pdfium.PdfPage, geometry: Ge
 
 
 @contextmanager
-def _annotation(page: pdfium.PdfPage, index: int) -> Iterator[Any]:
+def _annotation(page: pdfium.PdfPage, index: int) -> Generator[Any]:
     annotation = raw.FPDFPage_GetAnnot(page, index)
     try:
         yield annotation

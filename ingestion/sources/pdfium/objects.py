@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -152,7 +153,7 @@ def _read_segments(handle: int, count: int, matrix: Matrix, geometry: Geometry) 
         if min(box[2] - box[0], box[3] - box[1]) <= _THIN and max(box[2] - box[0], box[3] - box[1]) >= _SHORT:
             thin.append(box)
         crooked += curved
-        for first, second in zip(shown[:-1], shown[1:], strict=True):
+        for first, second in itertools.pairwise(shown):
             side = _box(np.array([first, second]))
             wide, high = side[2] - side[0], side[3] - side[1]
             if min(wide, high) <= 0.8:
