@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit, urlunsplit
 
 from assistant.core.errors import BadRequest, EndpointBusy, EndpointDown, Misconfigured, PeritoError
 from assistant.core.settings import EndpointSettings, VlmSettings
@@ -69,8 +68,7 @@ class RetryPolicy:
 
 def place(settings: EndpointSettings) -> str:
     """The endpoint's URL without a password someone wrote into it."""
-    parts = urlsplit(settings.base_url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return re.sub(r"//[^/]*@", "//", settings.base_url)
 
 
 def section(settings: EndpointSettings) -> str:
@@ -97,11 +95,15 @@ def refused(status: int, sentence: str, headers: Mapping[str, str], settings: En
 
 def unreachable(reason: str, settings: EndpointSettings) -> Failure:
     """No connection, or one that broke."""
-    where = place(settings)
     if re.search(r"UnsupportedProtocol|InvalidURL|CERTIFICATE_VERIFY", reason):  # httpx's and OpenSSL's names
-        advice = f"Check {section(settings)}.base_url"
-        return Failure(Misconfigured(f"The endpoint {where} cannot be used: {reason}", advice))
-    return Failure(EndpointDown(f"The endpoint {where} did not answer: {reason}"), transient=True)
+        return unusable(reason, settings)
+    return Failure(EndpointDown(f"The endpoint {place(settings)} did not answer: {reason}"), transient=True)
+
+
+def unusable(reason: str, settings: EndpointSettings) -> Failure:
+    """An address that nothing can be sent to, or a certificate that nobody vouches for."""
+    message = f"The endpoint {place(settings)} cannot be used: {reason}"
+    return Failure(Misconfigured(message, f"Check {section(settings)}.base_url and the machine's certificates"))
 
 
 def silent(settings: EndpointSettings) -> Failure:

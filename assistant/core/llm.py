@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -59,6 +60,7 @@ class OpenAIChatModel:
         self._retry = retry or RetryPolicy()
         self._clock = clock
         self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
+        self._guard = threading.Lock()  # event loops run in threads of their own
 
     @property
     def model(self) -> str:
@@ -85,7 +87,8 @@ class OpenAIChatModel:
     async def aclose(self) -> None:
         """Close the connections, also those of other event loops that still run."""
         here = asyncio.get_running_loop()
-        lanes, self._lanes = self._lanes, {}
+        with self._guard:
+            lanes, self._lanes = self._lanes, {}
         for loop, lane in lanes.items():
             if lane.client is None or loop.is_closed():
                 continue
@@ -104,12 +107,12 @@ class OpenAIChatModel:
             tries = 0
             while True:
                 tries += 1
+                delay: float | None = None
                 answer = _Answer(request, self._clock())
                 try:
                     async with aclosing(self._pieces(client, answer)) as pieces:
                         async for piece in pieces:
                             yield piece
-                    break
                 except Failed as failed:
                     told = bool(answer.text) and not resend
                     if told or self._retry.gives_up(failed.failure, tries, self._settings.retries):
@@ -117,9 +120,13 @@ class OpenAIChatModel:
                     delay = self._retry.delay(failed.failure, tries)
                     log.warning("try %d failed, again in %.1f s: %s", tries, delay, failed.failure.error.message)
                 finally:
-                    await self._keep(answer.usage(purpose, self._settings, self._clock()), answer)
+                    usage = answer.usage(purpose, self._settings, self._clock())
+                    if answer.begun:
+                        await self._keep(usage)
+                if delay is None:
+                    break
                 await self._retry.sleep(delay)
-        yield answer.completion(answer.usage(purpose, self._settings, self._clock()))
+        yield answer.completion(usage)
 
     async def _pieces(self, client: AsyncOpenAI, answer: _Answer) -> AsyncGenerator[str]:
         """The text pieces of one try. Raises Failed, nothing else."""
@@ -159,9 +166,7 @@ class OpenAIChatModel:
             return endpoints.refused(404, sentence, {}, self._settings)
         return endpoints.unknown_model(served, self._settings)
 
-    async def _keep(self, usage: Usage, answer: _Answer) -> None:
-        if not answer.begun:
-            return
+    async def _keep(self, usage: Usage) -> None:
         try:
             await asyncio.to_thread(self._record, usage)
         except Exception:  # a ledger that cannot be written must not cost the answer
@@ -169,12 +174,12 @@ class OpenAIChatModel:
 
     def _lane(self) -> _Lane:
         loop = asyncio.get_running_loop()
-        lane = self._lanes.get(loop)
-        if lane is None:
-            # an event loop that ended took its connections with it
-            self._lanes = {other: kept for other, kept in self._lanes.items() if not other.is_closed()}
-            lane = self._lanes[loop] = _Lane(asyncio.Semaphore(self._settings.concurrency))
-        return lane
+        with self._guard:
+            if loop not in self._lanes:
+                # an event loop that ended took its connections with it
+                self._lanes = {other: lane for other, lane in self._lanes.items() if not other.is_closed()}
+                self._lanes[loop] = _Lane(asyncio.Semaphore(self._settings.concurrency))
+            return self._lanes[loop]
 
 
 @dataclass(slots=True)
@@ -195,12 +200,15 @@ class _Lane:
 def _open(settings: EndpointSettings) -> AsyncOpenAI:
     from openai import AsyncOpenAI, Timeout
 
-    return AsyncOpenAI(
-        base_url=settings.base_url,
-        api_key=settings.api_key.get_secret_value() or "none",  # the package insists on one, vLLM does not
-        timeout=Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout)),
-        max_retries=0,
-    )
+    try:
+        return AsyncOpenAI(
+            base_url=settings.base_url,
+            api_key=settings.api_key.get_secret_value() or "none",  # the package insists on one, vLLM does not
+            timeout=Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout)),
+            max_retries=0,
+        )
+    except Exception as error:  # nothing is sent yet: the address or a certificate file is at fault
+        raise endpoints.unusable(str(error), settings).error from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,8 +261,9 @@ async def test_nobody_there_is_down_and_back_again_works_without_a_restart() -> 
             assert (await model.complete()).text == "back"
 
 
-async def test_an_address_that_is_none_is_a_wrong_setting() -> None:
-    async with model_of("localhost:8000/v1") as model:
+@pytest.mark.parametrize("address", ["http://127.0.0.1:port/v1", "http://[::1/v1"])
+async def test_an_address_that_no_request_can_go_to_is_a_wrong_setting(address: str) -> None:
+    async with model_of(address) as model:
         with pytest.raises(Misconfigured, match=r"llm\.base_url"):
             await model.complete()
     assert model.slept == []

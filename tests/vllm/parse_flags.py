@@ -1,13 +1,16 @@
 """Holds flags of ``vllm serve`` against vLLM's own parser, without starting anything.
 
-    python parse_flags.py MODEL --flag value …
+    python parse_flags.py MODEL --flag value …        one command: exits with 0 and its arguments as JSON,
+                                                      or with the parser's own complaint
+    python parse_flags.py < '[["MODEL", "--flag"], …]'   many: [{"parsed": …} or {"error": …}, …]
 
-Runs in the environment that holds vLLM. Exits with 0 and the parsed arguments as JSON, or with the
-parser's own complaint. What stands in a compose file or a manifest is checked so.
+Runs in the environment that holds vLLM. What stands in a compose file or a manifest is checked so.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 
@@ -20,10 +23,22 @@ def parsed(arguments: list[str]) -> dict[str, object]:
     parser = FlexibleArgumentParser(prog="vllm")
     command = ServeSubcommand()
     command.subparser_init(parser.add_subparsers(required=True, dest="subparser"))
-    arguments_given = parser.parse_args(["serve", *arguments])
-    command.validate(arguments_given)
-    return vars(arguments_given)
+    taken = parser.parse_args(["serve", *arguments])
+    command.validate(taken)
+    return vars(taken)
+
+
+def judged(arguments: list[str]) -> dict[str, object]:
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return {"parsed": parsed(arguments)}
+    except SystemExit:
+        return {"error": complaint.getvalue()}
+    except (TypeError, ValueError) as error:
+        return {"error": str(error)}
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(parsed(sys.argv[1:]), default=str) + "\n")
+    result = parsed(sys.argv[1:]) if sys.argv[1:] else [judged(command) for command in json.load(sys.stdin)]
+    sys.stdout.write(json.dumps(result, default=str) + "\n")

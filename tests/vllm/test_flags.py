@@ -15,16 +15,8 @@ from tests.documents import ROOT
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
 SCRIPT = Path(__file__).with_name("parse_flags.py")
-
-
-def parse(python: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([python, SCRIPT, *arguments], capture_output=True, text=True, timeout=600)
-
-
-def parsed(python: Path, arguments: list[str]) -> dict[str, Any]:
-    done = parse(python, arguments)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+WRONG = ["Qwen/Qwen3-VL-8B-Instruct-FP8", "--no-such-flag", "1"]
+NO_JSON = ["Qwen/Qwen3-VL-8B-Instruct-FP8", "--limit-mm-per-prompt", "{image: 4"]
 
 
 def commands() -> dict[str, list[str]]:
@@ -38,16 +30,31 @@ def commands() -> dict[str, list[str]]:
     return found
 
 
-def test_the_gpu_compose_files_flags_are_understood(vllm_python: Path) -> None:
+@pytest.fixture(scope="module")
+def verdicts(vllm_python: Path) -> dict[str, dict[str, Any]]:
+    """What the parser says of each command: "parsed" or "error". One process: vLLM takes long to import."""
+    asked = commands() | {"wrong": WRONG, "no json": NO_JSON}
+    done = subprocess.run(
+        [vllm_python, SCRIPT],
+        input=json.dumps(list(asked.values())),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+def test_the_compose_files_flags_are_understood(verdicts: dict[str, dict[str, Any]]) -> None:
     assert commands(), "no vLLM service in the compose files"
-    for place, command in commands().items():
-        taken = parsed(vllm_python, command)
+    for place in commands():
+        assert "parsed" in verdicts[place], verdicts[place]
+        taken = verdicts[place]["parsed"]
         assert "Qwen3-VL" in str(taken["model_tag"] or taken["model"]), place
         assert taken["limit_mm_per_prompt"], place
         assert taken["enable_prompt_tokens_details"], f"{place}: without it pictures' tokens are not reported"
 
 
-def test_a_flag_that_vllm_does_not_know_is_caught(vllm_python: Path) -> None:
-    done = parse(vllm_python, ["Qwen/Qwen3-VL-8B-Instruct-FP8", "--no-such-flag", "1"])
-    assert done.returncode == 2
-    assert "unrecognized arguments: --no-such-flag" in done.stderr
+def test_flags_that_vllm_does_not_understand_are_caught(verdicts: dict[str, dict[str, Any]]) -> None:
+    assert "unrecognized arguments: --no-such-flag" in verdicts["wrong"]["error"]
+    assert "--limit-mm-per-prompt" in verdicts["no json"]["error"]

@@ -88,7 +88,7 @@ async def test_too_many_pictures_are_refused_in_the_servers_own_words(server: Vl
 
 async def test_more_than_the_context_holds_is_refused_with_advice(server: VllmServer) -> None:
     async with client_of(server) as (model, _):
-        with pytest.raises(BadRequest, match="maximum context length.*larger context"):
+        with pytest.raises(BadRequest, match=r"maximum context length.*larger context"):
             await model.complete(asking(text="word " * 9000), purpose="test")
 
 
