@@ -198,6 +198,7 @@ class RejectedShape(Shape):
     readers: dict[str, int] = {}
     seconds: float = 0.0
     error: str
+    code: str = ""  # of the error, as in ErrorShape
 
 
 class IngestShape(Shape):

@@ -7,8 +7,6 @@ Access as the chat. Catalogue, index and page images are synchronous, so they ar
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse, StreamingResponse
 
 from assistant.core.domain import Access, Answer, Document
-from assistant.core.errors import BadRequest, PeritoError
+from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TransientError
 from assistant.core.ports import Message, Submission, Upload
 from assistant.core.shapes import (
     AnswerShape,
@@ -33,14 +31,12 @@ from assistant.core.shapes import (
     RejectedShape,
     Shape,
 )
+from assistant.question import MAX_CHARACTERS
 from assistant.web import boxes as boxes_in_url
 from assistant.web.answers import declared
 from assistant.web.events import event_stream
 from assistant.web.services import Services
 from assistant.web.uploads import Form, received_form
-
-MAX_PICTURES = 8
-MAX_PICTURE_BYTES = 20_000_000
 
 DocumentId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The document's id.")]
 PageNumber = Annotated[int, InPath(ge=1, le=1_000_000, description="Page number, from 1.")]
@@ -93,12 +89,9 @@ class AskShape(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str = Field(pattern=r"[^\s\u0000]", max_length=8000, description="In any language.")
+    question: str = Field(pattern=r"[\p{L}\p{N}]", max_length=MAX_CHARACTERS, description="In any language.")
     collection: str | None = Field(None, min_length=1, max_length=100, description="Look only into this collection.")
     history: list[TurnShape] = Field([], max_length=50, description="What was said before, oldest first.")
-    images: list[str] = Field(
-        [], max_length=MAX_PICTURES, description="Pictures the question is about: PNG, JPEG or WebP in base64."
-    )
 
 
 def services_of(request: Request) -> Services:
@@ -141,8 +134,9 @@ MULTIPART: dict[str, Any] = {
     status_code=202,
     openapi_extra=MULTIPART,
     responses={
-        200: {"model": IngestShape, "description": "Read to the end (wait=true)"},
-        **declared(400, 413, 415, 507),
+        200: {"model": IngestShape, "description": "Read to the end"},
+        207: {"model": IngestShape, "description": "At least one file was not accepted; its entry says why"},
+        **declared(400, 413, 507),
     },
     summary="Add documents",
 )
@@ -157,20 +151,21 @@ async def add_documents(
     folder = parts.settings.home / "uploads"
     async with received_form(request, folder, parts.settings.limits.upload_mb) as form:
         outcomes = await submit_all(parts, _uploads(form), who)
-    if len(outcomes) == 1 and isinstance(outcomes[0], PeritoError):
-        raise outcomes[0]
+    for outcome in outcomes:
+        if isinstance(outcome, TransientError | AccessDenied):
+            raise outcome  # not about the file
     if wait:
         response.status_code = 200
         outcomes = [await _awaited(parts, outcome, who) for outcome in outcomes]
+    if any(isinstance(outcome, PeritoError) for outcome in outcomes):
+        response.status_code = 207
     return IngestShape(documents=[_shaped(up.name, out) for up, out in zip(_uploads(form), outcomes, strict=True)])
 
 
 def _uploads(form: Form) -> list[Upload]:
     if not form.files:
         raise BadRequest("The form holds no file", "Send at least one file in the field `files`")
-    collection = form.fields.get("collection", "default").strip()
-    if not 1 <= len(collection) <= 100 or not collection.isprintable():
-        raise BadRequest("The name of the collection is empty, too long or not printable", "Give 1 to 100 characters")
+    collection = "".join(filter(str.isprintable, form.fields.get("collection", ""))).strip()[:100] or "default"
     password = form.fields.get("password", "")
     return [Upload(file.path, file.name, collection, password) for file in form.files]
 
@@ -197,7 +192,7 @@ async def _awaited(parts: Services, outcome: Submission | PeritoError, who: Acce
 
 def _shaped(name: str, outcome: Submission | PeritoError) -> DocumentShape | RejectedShape:
     if isinstance(outcome, PeritoError):
-        return RejectedShape(name=name, error=str(outcome))
+        return RejectedShape(name=name, error=str(outcome), code=outcome.code)
     return DocumentShape.of(outcome.document, outcome.duplicate)
 
 
@@ -360,16 +355,15 @@ async def page_image(
             "description": "The answer; with `Accept: text/event-stream`, events `piece`, then `answer` or `error`",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        **declared(400, 413, 415),
+        **declared(400),
     },
 )
 async def ask(
     body: AskShape, parts: Parts, who: Who, accept: Annotated[str, Header()] = "application/json"
 ) -> AnswerShape | StreamingResponse:
-    pictures = [_picture(number, data) for number, data in enumerate(body.images, 1)]
     history = [Message(turn.role, turn.text) for turn in body.history]
     question = body.question.replace("\0", " ")
-    pieces = parts.assistant.answer(question, who.narrowed(body.collection), history=history, images=pictures)
+    pieces = parts.assistant.answer(question, who.narrowed(body.collection), history=history)
     if "text/event-stream" in accept:
         return event_stream(_answer_events(pieces))
     answer = [piece async for piece in pieces if isinstance(piece, Answer)][-1]
@@ -386,18 +380,6 @@ async def _answer_events(pieces: AsyncIterator[str | Answer]) -> AsyncIterator[t
             yield "answer", AnswerShape.of(piece)
         else:
             yield "piece", PieceShape(text=piece)
-
-
-def _picture(number: int, data: str) -> bytes:
-    try:
-        picture = base64.b64decode(data.partition(";base64,")[2] or data, validate=True)
-    except (binascii.Error, ValueError):
-        raise BadRequest(f"Picture {number} is not base64", "Send PNG, JPEG or WebP files encoded in base64") from None
-    if not is_picture(picture):
-        raise BadRequest(f"Picture {number} is no PNG, JPEG or WebP", "Convert it and send it again")
-    if len(picture) > MAX_PICTURE_BYTES:
-        raise BadRequest(f"Picture {number} is larger than 20 MB", "Make it smaller and send it again")
-    return picture
 
 
 def is_picture(head: bytes) -> bool:

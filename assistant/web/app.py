@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -45,9 +46,9 @@ def create_app(services: Services) -> FastAPI:
     return app
 
 
-def create_api(services: Services) -> FastAPI:
-    """The HTTP API alone."""
-    door = Door(services.settings, services.local_token)
+def create_api(services: Services, clock: Callable[[], float] = time.monotonic) -> FastAPI:
+    """The HTTP API alone; ``clock`` times what sign-in does after wrong passwords."""
+    door = Door(services.settings, services.local_token, clock)
     app = FastAPI(
         title="Perito",
         version=version("perito"),

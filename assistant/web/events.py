@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 from pydantic import BaseModel
@@ -10,12 +11,15 @@ from starlette.responses import StreamingResponse
 
 from assistant.core.errors import PeritoError
 from assistant.core.shapes import ErrorDetail, ErrorShape
+from assistant.web.answers import InternalError
+
+log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 15.0  # keeps proxies from closing a stream in which nothing happens
 
 
 def event_stream(events: AsyncIterator[tuple[str, BaseModel]]) -> StreamingResponse:
-    """``events`` as (name, data) pairs; a PeritoError becomes a last event, `error`."""
+    """``events`` as (name, data) pairs; an error becomes a last event, `error`."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_written(events), media_type="text/event-stream", headers=headers)
 
@@ -28,9 +32,8 @@ async def _written(events: AsyncIterator[tuple[str, BaseModel]]) -> AsyncIterato
         try:
             async for name, shape in events:
                 await queue.put(_event(name, shape))
-        except PeritoError as error:
-            detail = ErrorDetail(code=error.code, message=error.message, advice=error.advice)
-            await queue.put(_event("error", ErrorShape(error=detail)))
+        except Exception as error:
+            await queue.put(_event("error", _as_shape(error)))
         finally:
             await queue.put(None)
 
@@ -47,6 +50,13 @@ async def _written(events: AsyncIterator[tuple[str, BaseModel]]) -> AsyncIterato
         await task
     finally:
         task.cancel()
+
+
+def _as_shape(error: Exception) -> ErrorShape:
+    if not isinstance(error, PeritoError):
+        log.error("A stream failed", exc_info=error)
+        error = InternalError("Something went wrong inside Perito", "Its log says what")
+    return ErrorShape(error=ErrorDetail(code=error.code, message=error.message, advice=error.advice))
 
 
 def _event(name: str, shape: BaseModel) -> str:

@@ -90,6 +90,7 @@ class _Parser(MultiPartParser):
         if self._current_part.file is None:
             return
         self._size = 0
+        self._current_part.file.file.close()  # Starlette's own temporary file: ours stands in for it
         file = _DiskFile(self._current_part.file, self._folder / f"{len(self.opened)}")
         self.opened.append(file)
         self._current_part.file = file
