@@ -17,8 +17,15 @@ ROOT_LETTERS = 5
 VERSION = "words+roots5/1"  # kept with the stored data; another version would not find what this one wrote
 
 # Vowel signs of Indic and South-East Asian scripts are no letters to `re`, yet they are inside words.
-_WORD = re.compile(r"(?:[^\W_]|[\u0900-\u0903\u093a-\u094f\u0980-\u0df3\u0e30-\u0e4e\u0eb0-\u0ece\u1000-\u109f])+")
-_COMPOUND = re.compile(r"[^\W_]+(?:[.,/:\u2010-\u2015'’_-][^\W_]+)+")
+_LETTERS = r"(?:[^\W_]|[\u0900-\u0903\u093a-\u094f\u0980-\u0df3\u0e30-\u0e4e\u0eb0-\u0ece\u1000-\u109f])+"
+_JOINTS = r"[.,/:\u2010-\u2015'’_-]"
+_TOKEN = re.compile(f"{_LETTERS}(?:{_JOINTS}{_LETTERS})*")
+_JOINT = re.compile(_JOINTS)
+# Accents once they are apart from their letters (Unicode's combining classes other than 0).
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u094d"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f]+"
+)
 # Scripts written without spaces: their runs are cut into overlapping pairs.
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]+"
@@ -71,12 +78,12 @@ def terms(text: str) -> list[str]:
     >>> terms("Año 1.234,50")
     ['ano', '1', '234', '50', '123450']
     """
-    folded = fold(text)
     found: list[str] = []
-    for word in _WORD.findall(folded):
-        found += _word_terms(word)
-    # A number or reference in one piece, so that 1.234,50 and 1,234.50, AB-12/3 and AB12/3 meet.
-    found += [joined for joined in map(_joined, _COMPOUND.findall(folded)) if joined]
+    for token in _TOKEN.findall(fold(text)):
+        if token.isalnum():
+            found += _word_terms(token)
+        else:
+            found += _compound_terms(token)
     return found
 
 
@@ -84,21 +91,25 @@ def fold(text: str) -> str:
     """``text`` without case, accents and compatibility forms: "ÁRBOL", "árbol" and "arbol" are one."""
     if text.isascii():
         return text.lower()
-    spread = unicodedata.normalize("NFKD", text.casefold())
-    return unicodedata.normalize("NFC", "".join(c for c in spread if not unicodedata.combining(c)))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())))
 
 
 def _word_terms(word: str) -> list[str]:
-    if _UNSPACED.search(word):
+    if not word.isascii() and _UNSPACED.search(word):
         return _pairs(word)
     if len(word) >= ROOT_LETTERS and not word.isdigit():
         return [word, f"{word[:ROOT_LETTERS]}~"]
     return [word]
 
 
+def _compound_terms(token: str) -> list[str]:
+    """Its parts; a number or reference also in one piece, so that 1.234,50 and 1,234.50, AB-12 and AB12 meet."""
+    parts = [part for part in _JOINT.split(token) if part]
+    found = [term for part in parts for term in _word_terms(part)]
+    if len(parts) > 1 and any(character.isdigit() for character in token):
+        found.append("".join(parts))
+    return found
+
+
 def _pairs(word: str) -> list[str]:
     return [word] if len(word) < 3 else [word[start : start + 2] for start in range(len(word) - 1)]
-
-
-def _joined(compound: str) -> str:
-    return re.sub(r"[\W_]", "", compound) if any(character.isdigit() for character in compound) else ""

@@ -234,7 +234,7 @@ def _write_description(file: Path, spec: IndexSpec) -> None:
 def _edge_point(point: Point) -> qe.Point:
     vectors: dict[str, Any] = {SPARSE: qe.SparseVector(*point.sparse)}
     if point.dense is not None:
-        vectors[DENSE] = [float(value) for value in point.dense]
+        vectors[DENSE] = list(point.dense)
     return qe.Point(point.id, vectors, point.payload)
 
 
@@ -245,7 +245,7 @@ def _queries(question: Question) -> Iterator[qe.Query]:
 def _dense_query(question: Question) -> qe.Query | None:
     if question.dense is None:
         return None
-    return qe.Query.Nearest([float(value) for value in question.dense], using=DENSE)
+    return qe.Query.Nearest(list(question.dense), using=DENSE)
 
 
 def _sparse_query(question: Question) -> qe.Query | None:

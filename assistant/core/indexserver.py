@@ -217,7 +217,7 @@ class ServerStore:
 def _point(point: Point) -> models.PointStruct:
     vector: dict[str, Any] = {SPARSE: _sparse(point.sparse)}
     if point.dense is not None:
-        vector[DENSE] = [float(value) for value in point.dense]
+        vector[DENSE] = list(point.dense)
     return models.PointStruct(id=point.id, vector=vector, payload=point.payload)
 
 
@@ -228,7 +228,7 @@ def _sparse(vector: tuple[list[int], list[float]]) -> models.SparseVector:
 def _queries(question: Question) -> dict[str, Any]:
     queries: dict[str, Any] = {}
     if question.dense is not None:
-        queries[DENSE] = [float(value) for value in question.dense]
+        queries[DENSE] = list(question.dense)
     if question.sparse is not None:
         queries[SPARSE] = _sparse(question.sparse)
     return queries
