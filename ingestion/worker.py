@@ -66,6 +66,7 @@ class Worker:
         self._to_embed = asyncio.Event()
         self._embedded = asyncio.Event()
         self._embedder: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
         self._stopping = False
 
     # -- life ---------------------------------------------------------------------------------
@@ -74,6 +75,7 @@ class Worker:
         """Take up what a former process left unfinished, and embed what waits for its vector."""
         self._embedder = asyncio.create_task(self._embed_forever())
         self._to_embed.set()
+        self._sweeper = asyncio.create_task(asyncio.to_thread(self._sweep))
         for document in await asyncio.to_thread(self._catalogue.unfinished):
             log.info("%s goes on at page %d", document.name, document.pages_done + 1)
             self._launch(document)
@@ -90,7 +92,7 @@ class Worker:
     async def aclose(self) -> None:
         """Stop; what is unfinished goes on at the next start."""
         self._stopping = True
-        tasks = [*self._running.values(), *([self._embedder] if self._embedder else [])]
+        tasks = [*self._running.values(), *filter(None, (self._embedder, self._sweeper))]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -202,6 +204,10 @@ class Worker:
         for blob in blobs:
             self._catalogue.release_blob(blob, self._blobs.delete)
 
+    def _sweep(self) -> None:
+        """Let go of files that were stored but never claimed, because their process died in between."""
+        self._discard([blob for blob in self._blobs.keys() if not self._catalogue.blob_in_use(blob)])  # noqa: SIM118 - no dict
+
     # -- reading ------------------------------------------------------------------------------
 
     def _launch(self, document: Document) -> None:
@@ -257,13 +263,10 @@ class Worker:
             self._publisher.finish_document, document, self._catalogue.pages(document.id, EVERYTHING)
         )
         document = await asyncio.to_thread(self._catalogue.document, document.id, EVERYTHING)
-        failed = document.pages_failed
-        status = DocumentStatus.COMPLETE if not failed else DocumentStatus.PARTIAL
-        if failed and failed >= document.pages:
-            status = DocumentStatus.FAILED
-        error = await asyncio.to_thread(self._first_error, document.id) if failed else ""
+        error = await asyncio.to_thread(self._first_error, document.id) if document.pages_failed else ""
+        error = " ".join(filter(None, (source.damage, error)))
         seconds = before + time.perf_counter() - started
-        await self._end(document.id, status, error, seconds)
+        await self._end(document.id, ending(document, whole=not source.damage), error, seconds)
 
     def _publish(self, document: Document, page: PageReading, carry: Carry) -> tuple[Document, Carry]:
         """The page becomes answerable, then its row says that it is done: never the other way round."""
@@ -340,6 +343,13 @@ class Worker:
             if not embedded:
                 self._to_embed.clear()
                 self._embedded.set()
+
+
+def ending(document: Document, *, whole: bool) -> DocumentStatus:
+    """How a document ended of which every page ended; ``whole`` says that the file itself was not cut off."""
+    if document.pages_failed >= document.pages:
+        return DocumentStatus.FAILED
+    return DocumentStatus.COMPLETE if whole and not document.pages_failed else DocumentStatus.PARTIAL
 
 
 def displayed_name(name: str) -> str:

@@ -38,6 +38,8 @@ _BROKEN = (OSError, SyntaxError, ValueError, EOFError, ArithmeticError, IndexErr
 class PictureSource:
     """An open picture file. Frames are decoded one at a time and not kept."""
 
+    damage = ""
+
     def __init__(self, path: Path, name: str, kind: str, limits: LimitSettings) -> None:
         self._path = path
         self._name = name
