@@ -53,7 +53,7 @@ def _ink(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     count, labels, stats, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
     specks = np.zeros(count, bool)
     specks[1:] = stats[1:, cv2.CC_STAT_AREA] <= 4
-    ink[specks[np.asarray(labels)]] = 0
+    ink[specks.take(np.asarray(labels, np.intp))] = 0
     return np.asarray(ink, np.uint8)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import cv2
 import numpy as np
 
 from ingestion.readers.lines import Line, Pixels, Quad
@@ -29,6 +30,9 @@ FOREIGN_TRIES = 4
 DETECTION_SIDE = 1600  # pixels; a page is shrunk to it for finding its lines
 SMALL_PRINT_SIDE = 2560  # where the lines found are lower than …
 SMALL_PRINT_HEIGHT = 13  # … these pixels and the page has more to give
+
+LINE_HEIGHT = 48  # pixels a line is scaled to by the recognisers
+PAPER_STEP = 160  # pixels; divides both sides above, and is a multiple of 32 as detection wants
 
 Provider = Literal["openvino", "cpu"]
 
@@ -80,7 +84,8 @@ class Recogniser:
 
     def read(self, crops: Sequence[Pixels]) -> list[Text]:
         """The text of each crop (BGR). Crops go one by one: padding them to a batch costs more than it saves."""
-        results = self._loaded().predict(list(crops), batch_size=1) if crops else []
+        padded = [_in_step(piece) for piece in crops]
+        results = self._loaded().predict(padded, batch_size=1) if padded else []
         return [Text(str(result["rec_text"]), min(1.0, float(result["rec_score"]))) for result in results]
 
     def load(self) -> None:
@@ -156,8 +161,13 @@ class PaddleEngine:
     def _detect(self, image: Pixels, side: int) -> list[Quad]:
         from paddlex.inference.pipelines.components import SortQuadBoxes
 
-        found = self._detector.predict(image, batch_size=1, limit_side_len=side, limit_type="max")[0]["dt_polys"]
-        return [np.asarray(quad, np.float32) for quad in SortQuadBoxes()(found)] if len(found) else []
+        page, (height, width) = _to_size(image, side), image.shape[:2]
+        scale = min(1.0, side / max(height, width))
+        found = self._detector.predict(page, batch_size=1, limit_side_len=side, limit_type="max")[0]["dt_polys"]
+        if not len(found):
+            return []
+        quads = [np.asarray(quad, np.float32) / scale for quad in SortQuadBoxes()(found)]
+        return [np.clip(quad, 0, (width, height)).astype(np.float32) for quad in quads]
 
 
 def crop(image: Pixels, quads: Sequence[Quad]) -> list[Pixels]:
@@ -167,6 +177,26 @@ def crop(image: Pixels, quads: Sequence[Quad]) -> list[Pixels]:
     corners: Any = [quad.astype(np.int16) for quad in quads]
     pieces: Any = CropByPolys(det_box_type="quad")(image, corners) if quads else []
     return list(pieces)
+
+
+def _in_step(piece: Pixels) -> Pixels:
+    """The crop widened to one of few shapes: every new shape costs compiling the network for it, and memory."""
+    height, width = piece.shape[:2]
+    wide = LINE_HEIGHT * width / height
+    step = 32 if wide <= 640 else 64 if wide <= 1280 else 128
+    missing = int(np.ceil(wide / step) * step * height / LINE_HEIGHT) - width
+    if missing <= 0:
+        return piece
+    return np.asarray(cv2.copyMakeBorder(piece, 0, 0, 0, missing, cv2.BORDER_REPLICATE), np.uint8)
+
+
+def _to_size(image: Pixels, side: int) -> Pixels:
+    """The page shrunk to ``side``, and on paper of one of few shapes, for the same reason."""
+    scale = min(1.0, side / max(image.shape[:2]))
+    if scale < 1.0:
+        image = np.asarray(cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8)
+    bottom, right = -image.shape[0] % PAPER_STEP, -image.shape[1] % PAPER_STEP
+    return np.asarray(cv2.copyMakeBorder(image, 0, bottom, 0, right, cv2.BORDER_REPLICATE), np.uint8)
 
 
 def _load_detector(model: Model, provider: Provider) -> TextDetection:
