@@ -44,6 +44,11 @@ class Item:
     def middle(self) -> float:
         return (self.y0 + self.y1) / 2
 
+    @property
+    def base(self) -> float:
+        """The baseline: the box reaches 0.22 of the size below it."""
+        return self.y1 - 0.22 * self.size
+
     @cached_property
     def words(self) -> float:
         """How many words; characters count where the script has no spaces."""
@@ -274,11 +279,17 @@ def _is_tabular(items: Sequence[Item], columns: Sequence[Sequence[Item]]) -> boo
     full = [row for row in rows if len(row) >= 2]
     if len(full) < 2 or (len(full) < 3 and len(columns) < 3):
         return False
-    level = {id(item) for row in full for item in row}
+    level = {id(item) for row in full for item in row if _is_level(item, row)}
     short = [item for column in columns for item in column if column not in prose]
     aligned = sum(id(item) in level for item in short)
     wordy = sum(item.words for item in short) / max(1, len(short))
     return aligned >= (0.75 if prose else 0.6) * len(short) and wordy <= 6
+
+
+def _is_level(item: Item, row: Sequence[Item]) -> bool:
+    """Whether another item of the row stands on the very same baseline: lines of neighbouring columns of text
+    are near each other's height by chance, cells by design."""
+    return any(other is not item and abs(other.base - item.base) <= 0.14 * item.size for other in row)
 
 
 def _as_table(items: list[Item], depth: int) -> list[Region]:
