@@ -26,6 +26,7 @@ from assistant.core.index import (
     INTEGERS,
     KEYWORDS,
     RRF_K,
+    SEARCH_EF,
     SPARSE,
     TENANT,
     TENANT_M,
@@ -86,10 +87,12 @@ class EdgeStore:
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best of both searches."""
         depth = max(CANDIDATES, limit)
+        acorn = qe.AcornSearchParams(enable=where.crosses_collections, max_selectivity=1.0)
+        how = qe.SearchParams(hnsw_ef=SEARCH_EF, acorn=acorn)
         condition = _filter(where)
         request = qe.QueryRequest(
             limit=limit,
-            prefetches=[qe.Prefetch(depth, query, filter=condition) for query in _queries(question)],
+            prefetches=[qe.Prefetch(depth, query, filter=condition, params=how) for query in _queries(question)],
             query=qe.Fusion.Rrf(k=RRF_K),  # pyright: ignore[reportArgumentType] - the stub forgets that it is one
             with_payload=True,
         )

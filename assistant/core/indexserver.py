@@ -22,6 +22,7 @@ from assistant.core.index import (
     INTEGERS,
     KEYWORDS,
     RRF_K,
+    SEARCH_EF,
     SPARSE,
     TENANT,
     TENANT_M,
@@ -95,9 +96,11 @@ class ServerStore:
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best of both searches."""
         depth = max(CANDIDATES, limit)
+        acorn = models.AcornSearchParams(enable=where.crosses_collections, max_selectivity=1.0)
+        how = models.SearchParams(hnsw_ef=SEARCH_EF, acorn=acorn)
         condition = _filter(where)
         prefetch = [
-            models.Prefetch(query=query, using=name, limit=depth, filter=condition)
+            models.Prefetch(query=query, using=name, limit=depth, filter=condition, params=how)
             for name, query in _queries(question).items()
         ]
         with self._translated():
