@@ -64,7 +64,7 @@ class Assistant:
         self, asked: Question, draft: Draft, account: Account, history: Sequence[Message], _: Sequence[bytes]
     ) -> AsyncGenerator[str]:
         found = await self.retriever.find(asked.search, account.access)
-        evidence = await self.weigher.weigh(asked.search, found.vector, found.hits)
+        evidence = await self.weigher.weigh(asked.search, found.vector, found.hits, asked.focus)
         quotes, chunks = evidence.best, [hit.chunk for hit in found.hits]
         notice = QUOTES
         if self.model is not None and evidence.is_worth_asking:
@@ -113,7 +113,7 @@ class Assistant:
         sources: list[Chunk] = []
         if self.pictures.can_see:
             found = await self.retriever.find(asked.search, account.access)
-            evidence = await self.weigher.weigh(asked.search, found.vector, found.hits)
+            evidence = await self.weigher.weigh(asked.search, found.vector, found.hits, asked.focus)
             if evidence.is_relevant:
                 best = [found.hits[source].chunk for source in evidence.order(len(found.hits))]
                 sources = within_budget(best[: self.sources])

@@ -22,6 +22,7 @@ _KINDS = (
     ("number", re.compile(r"\bhow (?:many|much|old|long|tall|far)\b|\bcuant[oa]s?\b|\bpercentage\b|\bporcentaje\b")),
     ("name", re.compile(r"\bwho(?:m|se)?\b|\bquien(?:es)?\b|\bwhere\b|\bdonde\b")),
 )
+_FOCUS = 4.0
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
 
 
@@ -37,9 +38,12 @@ class Asked:
     known: frozenset[str]  # roots and digits of the question: what it names itself is no answer
 
     @classmethod
-    def of(cls, question: str, texts: Sequence[str]) -> Asked:
+    def of(cls, question: str, texts: Sequence[str], focus: str = "") -> Asked:
+        """``focus`` is the part of a completed follow-up that was asked now; its words weigh more than those
+        borrowed from the turn before."""
         own = sorted(text_roots(question))
         weights = rarity(own, [text_roots(text) for text in texts])
+        weights |= {word: _FOCUS * weights[word] for word in text_roots(focus) if word in weights}
         named = dict.fromkeys([*names(question), *re.findall(r"\d[\d.,]*\d|\d", question)])
         return cls(
             weights,

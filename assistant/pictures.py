@@ -107,7 +107,7 @@ class Pictures:
     ) -> AsyncGenerator[str]:
         """The lines that answer; where none does ("what does it say?"), all the text."""
         vector, hits = await asyncio.to_thread(self._as_hits, asked.search, chunks)
-        evidence = await self.weigher.weigh(asked.search, vector, hits)
+        evidence = await self.weigher.weigh(asked.search, vector, hits, asked.focus)
         if evidence.is_relevant:
             async for piece in self.replies.from_quotes(notice, evidence.best, chunks, draft, account.access):
                 yield piece

@@ -35,6 +35,11 @@ class Question:
     def is_follow_up(self) -> bool:
         return self.search != self.text
 
+    @property
+    def focus(self) -> str:
+        """What was asked now, where it is only a part of what is looked for."""
+        return self.text if self.is_follow_up else ""
+
 
 def understand(text: str, history: Sequence[Message] = ()) -> Question:
     """Tidy a question, tell its language, and complete a follow-up from ``history`` (oldest first).
