@@ -165,8 +165,10 @@ async def add_documents(
 def _uploads(form: Form) -> list[Upload]:
     if not form.files:
         raise BadRequest("The form holds no file", "Send at least one file in the field `files`")
-    collection = "".join(filter(str.isprintable, form.fields.get("collection", ""))).strip()[:100] or "default"
-    password = form.fields.get("password", "")
+    collection, password = form.fields.get("collection", "default"), form.fields.get("password", "")
+    if not 1 <= len(collection) <= 100 or len(password) > 1000:
+        raise BadRequest("The collection's name or the password is empty or too long", "Give 1 to 100 characters")
+    collection = "".join(filter(str.isprintable, collection)).strip() or "default"
     return [Upload(file.path, file.name, collection, password) for file in form.files]
 
 

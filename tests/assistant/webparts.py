@@ -44,7 +44,11 @@ class Reading(FakeIngestion):
             raise EmptyFile(f"{upload.name} is empty")
         if content.startswith(b"LOCKED") and upload.password != "sesame":
             raise EncryptedFile(f"{upload.name} is locked")
-        if b"\0" in content:
+        try:
+            readable = "\0" not in content.decode()
+        except UnicodeDecodeError:
+            readable = False
+        if not readable:
             raise UnsupportedFile(f"{upload.name} is of no kind that is read here")
         self.blobs.put(content)
         return await super().submit(upload, access)
@@ -84,7 +88,8 @@ def settings_for(home: Path, *, users: bool = False, **overrides: Any) -> Settin
         {"name": name, "password_hash": hash_password(PASSWORDS[name]), "collections": seen}
         for name, seen in COLLECTIONS.items()
     ]
-    return load_settings(home=home, **({"auth": {"users": people}} if users else {}), **overrides)
+    settings = load_settings(**({"auth": {"users": people}} if users else {}), **overrides)
+    return settings.model_copy(update={"home": home})  # the environment names another
 
 
 def build_web(settings: Settings, tmp_path: Path, clock: Callable[[], float] = time.monotonic) -> Web:
