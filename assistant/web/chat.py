@@ -261,7 +261,8 @@ class Handlers:
 
     async def _answer(self, question: str, pictures: list[Sent], access: Access, texts: Texts, *, waits: bool) -> None:
         looked_into = access.narrowed(cl.user_session.get("collection") or None)
-        all_read = await self._wait_for_reading(access) if waits else True
+        if waits:
+            await self._wait_for_reading(access)
         images = [await asyncio.to_thread(_picture_bytes, picture) for picture in pictures]
         reply = cl.Message("")
         asked = self._services.assistant.answer(question, looked_into, history=_history(), images=images)
@@ -275,25 +276,23 @@ class Handlers:
             raise
         ids = [picture.id for picture in pictures]
         reply.content = with_links(answer.text, answer, ids)
-        if not all_read:
+        if (waits or answer.refused) and await asyncio.to_thread(self._is_reading, looked_into):
             reply.content += f"\n\n*{texts.still_reading}*"
         if answer.citations or ids:
             props = source_props(answer, ids)
             reply.elements.append(cl.CustomElement(name="Sources", props=props, display="inline"))  # pyright: ignore[reportArgumentType]
         await reply.send()
 
-    async def _wait_for_reading(self, access: Access) -> bool:
-        """Wait until the documents just sent are read; False when patience ends first."""
-        try:
+    async def _wait_for_reading(self, access: Access) -> None:
+        """Wait until the documents just sent are read, or patience ends."""
+        with suppress(TimeoutError, NotFound):  # not found: deleted meanwhile
             async with asyncio.timeout(PATIENCE_SECONDS):
                 for document_id in cl.user_session.get("latest") or ():
                     async for _ in self._services.ingestion.progress(document_id, access):
                         pass
-        except TimeoutError:
-            return False
-        except NotFound:  # deleted meanwhile
-            return True
-        return True
+
+    def _is_reading(self, access: Access) -> bool:
+        return any(not document.status.is_final for document in self._services.catalogue.documents(access))
 
 
 def spoken() -> Texts:

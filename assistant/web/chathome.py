@@ -7,6 +7,7 @@ leaves the working directory and the installed package alone. Call ``prepare`` b
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from importlib.resources import as_file, files
@@ -19,6 +20,7 @@ from assistant.web.texts import ENGLISH, SPANISH
 
 def prepare(settings: Settings, door: Door) -> Path:
     """Lay out ``<home>/ui`` afresh and point Chainlit at it."""
+    logging.getLogger("chainlit").setLevel(logging.WARNING)  # it announces every file it lays out
     root = settings.home / "ui"
     shutil.rmtree(root, ignore_errors=True)
     with as_file(files("assistant.web") / "ui") as ours:
