@@ -102,7 +102,7 @@ def _without_runs(text: str, said: Sequence[str]) -> str:
         if match.size >= _RUN:
             start, end = places[match.a][0], places[match.a + match.size - 1][1]
             kept = kept[:start] + kept[end:]
-    return kept.strip(" .,;:\n") if kept != text else text
+    return kept.strip(" .,;:%)\n") if kept != text else text
 
 
 def _inserted(blocks: Sequence[Block], block: Block) -> list[Block]:

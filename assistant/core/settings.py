@@ -96,7 +96,7 @@ class TriageSettings(Section):
     weak_lines_max: Share = Field(0.4, description="Share of lines the OCR is unsure of, at most.")
     handwriting_max: Share = Field(0.5, description="Suspicion of handwriting from which a page is escalated.")
     picture_min_share: Share = Field(0.012, description="Share of a page from which a picture may hold text.")
-    figure_min_share: Share = Field(0.04, description="Share of a page from which a drawing counts as a figure.")
+    figure_min_share: Share = Field(0.02, description="Share of a page from which a drawing counts as a figure.")
 
 
 class ChunkingSettings(Section):

@@ -74,11 +74,11 @@ def _bounded(part: Part) -> Iterator[Part]:
     held = ""
     for piece in _pieces(part.text):
         if held and (len(held) + len(piece) > _MOST_CHARACTERS or len(_wrap(held + piece)) >= ROWS):
-            yield Part(kind, held.strip("\n"), level=part.level)
+            yield Part(kind, held.strip("\n").rstrip(), level=part.level)
             held = ""
         held += piece
     if held.strip():
-        yield Part(kind, held.strip("\n"), level=part.level)
+        yield Part(kind, held.strip("\n").rstrip(), level=part.level)
 
 
 def _pieces(text: str) -> Iterator[str]:

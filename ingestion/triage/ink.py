@@ -15,6 +15,7 @@ Mask = NDArray[np.bool_]
 _INK = 40  # grey levels from the paper's brightness
 _FLAT = 6.0  # standard deviation of grey levels under which a picture shows nothing
 _GRID = 96  # cells a side, on which pictures are put together
+_FEWEST_STROKES = 3  # in a figure
 _LEAST_SIDE_POINTS = 14.0  # lower or narrower than this, a picture holds no line of text
 
 
@@ -122,6 +123,12 @@ def _shows_more(box: Box, grey: Grey, lines: Mask) -> bool:
 
 
 def figure_regions(page: Page, least_share: float) -> list[Box]:
-    """Drawings large enough to be charts or plans: curves and slanted strokes that stand together."""
-    regions = [box for box in united([box for box in page.drawings if box.area > 0]) if box.area >= least_share]
+    """Drawings large enough to be charts or plans: several curves and slanted strokes that stand together (one
+    alone is a frame with round corners)."""
+    drawings = [box for box in page.drawings if box.area > 0]
+    regions = [
+        box
+        for box in united(drawings)
+        if box.area >= least_share and sum(one.share_inside(box) > 0.5 for one in drawings) >= _FEWEST_STROKES
+    ]
     return [WHOLE_PAGE] if any(box.area > 0.8 for box in regions) else regions

@@ -19,6 +19,7 @@ from ingestion.sources.pdfium.fields import Field, read_fields
 from ingestion.sources.pdfium.geometry import Geometry
 from ingestion.sources.pdfium.glyphs import Glyphs, read_glyphs
 from ingestion.sources.pdfium.objects import Drawn, read_objects
+from ingestion.sources.pdfium.rescue import Rescued, has_end, is_legible, rescue
 
 LOCK = threading.RLock()
 logging.getLogger("pypdfium2").setLevel(logging.ERROR)  # it warns of every form with an XFA part
@@ -42,11 +43,8 @@ class PdfFile:
 
     def __init__(self, path: Path, name: str, password: str = "") -> None:
         self._name = name
+        self._document, self._rescued, self.damage = _open_document(path, name, password)
         with LOCK:
-            try:
-                self._document = pdfium.PdfDocument(path, password=password or None)
-            except pdfium.PdfiumError as error:
-                raise _refusal(error, name, password) from None
             self.form_type = int(self._document.get_formtype())
             if self.form_type in (raw.FORMTYPE_ACRO_FORM, raw.FORMTYPE_XFA_FOREGROUND):
                 self._document.init_forms()
@@ -63,10 +61,12 @@ class PdfFile:
             page = self._open(number)
             try:
                 geometry = Geometry(page.get_bbox(), page.get_rotation() // 90 % 4)
+                glyphs, drawn = read_glyphs(page, geometry), read_objects(page, geometry)
+                self._check_legible(number, glyphs, drawn)
                 return RawPage(
                     geometry=geometry,
-                    glyphs=read_glyphs(page, geometry),
-                    drawn=read_objects(page, geometry),
+                    glyphs=glyphs,
+                    drawn=drawn,
                     fields=read_fields(self._document, page, geometry),
                     thumbnail=_thumbnail(page),
                 )
@@ -114,18 +114,72 @@ class PdfFile:
             self._document.close()
 
     def _open(self, number: int) -> pdfium.PdfPage:
+        if self._rescued is not None and number in self._rescued.missing:
+            raise self._lost(number, "")
         try:
             return self._document[number - 1]
         except pdfium.PdfiumError as error:
             raise self._unreadable(number, str(error)) from None
 
+    def _check_legible(self, number: int, glyphs: Glyphs, drawn: Drawn) -> None:
+        """What is left of a page may be the numbers of its letters in a font that is lost."""
+        doubtful = self._rescued is not None and number in self._rescued.doubtful
+        if doubtful and not is_legible(glyphs.codes, bool(drawn.pictures)):
+            raise self._lost(number, "the fonts of ")
+
+    def _lost(self, number: int, part: str) -> UnreadableFile:
+        what = f"{part}page {number} of {self._name}".capitalize() if part else f"Page {number} of {self._name}"
+        how = "cut off" if self._rescued is not None and self._rescued.is_cut else "damaged"
+        return UnreadableFile(f"{what} {'were' if part else 'was'} {how}", "Send a whole copy of the file")
+
     def _unreadable(self, number: int, why: str) -> UnreadableFile:
         return UnreadableFile(f"Page {number} of {self._name} cannot be read ({why.rstrip('.') or 'damaged'})")
 
 
+def _open_document(path: Path, name: str, password: str) -> tuple[pdfium.PdfDocument, Rescued | None, str]:
+    """The document as it is, or what can be rescued of it, and what is missing."""
+    try:
+        with LOCK:
+            document = pdfium.PdfDocument(path, password=password or None)
+    except pdfium.PdfiumError as error:
+        refusal = _refusal(error, name, password)
+        rescued = rescue(path, name) if isinstance(refusal, UnreadableFile) else None
+        if rescued is None:
+            raise refusal from None
+        return _open_rescued(rescued, refusal), rescued, rescued.damage
+    return (document, None, "") if has_end(path) else _without_end(path, name, document)
+
+
+def _without_end(path: Path, name: str, document: pdfium.PdfDocument) -> tuple[pdfium.PdfDocument, Rescued | None, str]:
+    """A file that is cut off may open all the same, with pages that are silently blank."""
+    try:
+        rescued = rescue(path, name)
+    except UnreadableFile:  # it is protected as well
+        rescued = None
+    if rescued is None or rescued.page_count < len(document):
+        return document, None, "The file is cut off; what is missing cannot be told."
+    if not rescued.damage:
+        rescued.file.close()
+        return document, None, ""
+    with LOCK:
+        document.close()
+    return _open_rescued(rescued, UnreadableFile(f"{name} is a damaged PDF")), rescued, rescued.damage
+
+
+def _open_rescued(rescued: Rescued, refusal: PeritoError) -> pdfium.PdfDocument:
+    try:
+        with LOCK:
+            return pdfium.PdfDocument(rescued.file, autoclose=True)
+    except pdfium.PdfiumError:
+        rescued.file.close()
+        raise refusal from None
+
+
 def bounded_scale(width: float, height: float, scale: float, megapixels: float) -> float:
     """``scale`` made smaller until the picture has at most ``megapixels`` and 20,000 pixels a side."""
-    most = (megapixels * 1e6 / max(1e-6, width * height)) ** 0.5
+    area = max(1e-6, width * height)
+    most = (megapixels * 1e6 / area) ** 0.5
+    most = max(1.0, megapixels * 1e6 - (width + height) * most) ** 0.5 / area**0.5  # sides are rounded up to pixels
     longest = 20_000 / max(width, height, 1e-6)
     shortest = 1.01 / max(1e-6, min(width, height))  # at least one pixel each way
     return max(min(scale, most, longest), min(shortest, longest))
@@ -148,4 +202,4 @@ def _refusal(error: pdfium.PdfiumError, name: str, password: str) -> PeritoError
         return EncryptedFile(f"{name} is protected by a password")
     if error.err_code == raw.FPDF_ERR_SECURITY:
         return EncryptedFile(f"{name} is protected in a way that cannot be opened", "Send a copy without protection")
-    return UnreadableFile(f"{name} is a damaged PDF: {str(error).rstrip('.')}")
+    return UnreadableFile(f"{name} is cut off or damaged, and no page of it can be read")
