@@ -113,31 +113,38 @@ async def test_pieces_arrive_one_by_one_with_usage_and_probabilities(server: Vll
     assert usages == [last.usage]
 
 
+async def running(server: VllmServer, wanted: int) -> bool:
+    """Whether the server comes to work on so many requests within ten seconds."""
+    for _ in range(100):
+        if await asyncio.to_thread(server.metric, "vllm:num_requests_running") == wanted:
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
 @pytest.mark.parametrize("way", ["close", "cancel"])
 async def test_stopping_makes_the_server_stop(server: VllmServer, way: str) -> None:
+    begun, stop = asyncio.Event(), asyncio.Event()
     async with client_of(server, max_tokens=7000) as (model, usages):
-        begun = asyncio.Event()
 
         async def listen() -> None:
             async with aclosing(model.stream(asking(), purpose="test")) as pieces:
                 async for _ in pieces:
                     begun.set()
-                    if way == "close":
+                    if stop.is_set():
                         return
 
         task = asyncio.create_task(listen())
-        await asyncio.wait_for(begun.wait(), 60)
+        await asyncio.wait_for(begun.wait(), 120)
+        assert await running(server, 1)
         if way == "cancel":
             task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        for _ in range(100):
-            if await asyncio.to_thread(server.metric, "vllm:num_requests_running") == 0:
-                break
-            await asyncio.sleep(0.1)
         else:
-            pytest.fail("the server went on generating for nobody")
+            stop.set()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await running(server, 0), "the server went on generating for nobody"
     assert [usage.estimated for usage in usages] == [True]
-    assert usages[0].completion_tokens < 2000
+    assert usages[0].completion_tokens < 5000
 
 
 async def test_gibberish_up_to_the_limit_is_set_aside(server: VllmServer) -> None:
