@@ -9,6 +9,8 @@ from assistant.core.domain import Block, BlockKind, Box, Decision, PageStatus, R
 from assistant.core.settings import TriageSettings
 from ingestion.triage.plan import Plan
 
+_PICTURE_FACTOR = 2  # pictures without text are often logos: they count as figures from twice a drawing's size
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -112,10 +114,9 @@ def _figure_decisions(plan: Plan, blocks: Sequence[Block], settings: TriageSetti
         for box in plan.figures
     ]
     for box in plan.regions:
-        if box.area >= settings.figure_min_share and not _is_read(box, blocks):
-            decisions.append(
-                Decision(_FIGURE, box.area, settings.figure_min_share, Reader.VLM, "It holds a picture.", box)
-            )
+        least = _PICTURE_FACTOR * settings.figure_min_share
+        if box.area >= least and not _is_read(box, blocks):
+            decisions.append(Decision(_FIGURE, box.area, least, Reader.VLM, "It holds a picture.", box))
     return decisions
 
 
