@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from assistant.core.domain import Block, PageReading, PageStatus, Reader, Reading, Receipt, Word
-from assistant.core.errors import PeritoError, TransientError
+from assistant.core.errors import PeritoError
 from assistant.core.ports import ImageReader
 from assistant.core.settings import Settings
 from ingestion.blocks import merge_blocks, replace_regions
@@ -41,11 +41,12 @@ class Draft:
 
     blocks: tuple[Block, ...]
     readings: tuple[Reading, ...]
-    image: Image | None = None  # upright; there when a reader needed it
+    image: Image | None = None  # as the file shows the page; there when a reader needed it
 
     @property
     def turned(self) -> int:
-        return next((reading.turned for reading in self.readings if reading.turned), 0)
+        """How the page is turned for its blocks to stand upright: by the first reading, which the others follow."""
+        return self.readings[0].turned if self.readings else 0
 
 
 class Pipeline:
@@ -112,7 +113,7 @@ class Pipeline:
             return Draft(reading.blocks, (reading,), image)
         if plan.route is Reader.OCR:
             reading = await self._ocr.read(image)
-            return Draft(reading.blocks, (reading,), _turned(image, reading.turned))
+            return Draft(reading.blocks, (reading,), image)
         text, ocr = await asyncio.gather(asyncio.to_thread(read_text, page), self._ocr.read(image, plan.regions))
         return Draft(merge_blocks(text, ocr), (text, ocr), image)
 
@@ -123,15 +124,17 @@ class Pipeline:
         image = draft.image
         if image is None:
             image = await asyncio.to_thread(page.render, self._settings.ocr.dpi)
+        # Regions are places on the page as the file shows it; once it is turned, the VLM sees the whole of it.
+        regions = () if draft.turned else judgement.vlm_regions
         try:
-            reading = await vlm.read(image, judgement.vlm_regions)
-        except TransientError as error:
+            reading = await vlm.read(_turned(image, draft.turned), regions)
+        except PeritoError as error:  # down, busy, or set wrongly: what was read cheaply is not lost for it
             log.warning("page %d keeps its cheap reading: %s", page.number, error)
             return draft, replace(judgement, reason=f"{judgement.reason} {error.message}, so the first reading stands.")
         if not reading.blocks:
             kept = replace(draft, readings=(*draft.readings, reading))
             return kept, replace(judgement, reason=f"{judgement.reason} {reading.note}".strip())
-        blocks = replace_regions(draft.blocks, reading.blocks, judgement.vlm_regions)
+        blocks = replace_regions(draft.blocks, reading.blocks, regions)
         better = Draft(blocks, (*draft.readings, reading), image)
         return better, judge_page(plan, blocks, better.readings, self._settings.triage)
 

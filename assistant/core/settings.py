@@ -95,7 +95,9 @@ class TriageSettings(Section):
     unexplained_ink_max: Share = Field(0.25, description="Share of ink that no reading explains, at most.")
     weak_lines_max: Share = Field(0.4, description="Share of lines the OCR is unsure of, at most.")
     handwriting_max: Share = Field(0.5, description="Suspicion of handwriting from which a page is escalated.")
-    picture_min_share: Share = Field(0.012, description="Share of a page from which a picture may hold text.")
+    picture_min_share: Share = Field(
+        0.02, description="Share of a page from which a picture may hold text; logos are smaller."
+    )
     figure_min_share: Share = Field(0.02, description="Share of a page from which a drawing counts as a figure.")
 
 
