@@ -1,0 +1,227 @@
+"""A person with a browser: drops a scan, watches it being read, asks, and sees where the answer was read."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image, ImageChops
+from playwright.sync_api import Locator, Page, expect
+
+from tests.documents import shared
+from tests.web.conftest import OpenPage, Server
+
+SCAN = "scan_clean/es_modelo721_p1_300dpi.png"  # its text: gt/text_layer/es_modelo721_p1_300dpi.png.txt
+QUESTION = "¿Qué orden aprueba el modelo 721?"
+ANSWER = re.compile(r"HFP/886/2023")
+
+
+def drop(page: Page, *files: Path) -> None:
+    """Drop files onto the conversation, as from a file manager, once the page is connected."""
+    expect(page.locator("#upload-button")).to_be_enabled()
+    page.get_by_role("button", name=re.compile("^Document")).first.wait_for()
+    contents = [[file.name, base64.b64encode(file.read_bytes()).decode(), _media_type(file)] for file in files]
+    transfer = page.evaluate_handle(
+        """files => {
+            const transfer = new DataTransfer()
+            for (const [name, data, type] of files) {
+                const bytes = Uint8Array.from(atob(data), character => character.charCodeAt(0))
+                transfer.items.add(new File([bytes], name, { type }))
+            }
+            return transfer
+        }""",
+        contents,
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        page.dispatch_event("#message-composer", event, {"dataTransfer": transfer})
+
+
+def _media_type(file: Path) -> str:
+    return {".png": "image/png", ".jpg": "image/jpeg", ".pdf": "application/pdf"}.get(file.suffix, "text/plain")
+
+
+def send(page: Page, text: str = "") -> None:
+    """Type into the composer, wait until what was attached has arrived, and send."""
+    page.locator("#chat-input").click()
+    page.keyboard.type(text)
+    button = page.locator("#chat-submit")
+    expect(button).to_be_enabled()
+    button.click()
+
+
+def is_loaded(image: Locator) -> bool:
+    return image.evaluate("async image => { await image.decode(); return image.naturalWidth > 100 }")
+
+
+def has_no_sideways_scroll(page: Page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def open_conversation(page: Page, width: int = 1300) -> None:
+    page.locator("#chat-input").wait_for()
+    if width < 768:
+        page.locator("#sidebar-trigger-button").click()
+    page.locator('a[href^="/thread/"]').first.click()
+    page.locator(".perito-source").first.wait_for()
+    if width < 768:
+        page.keyboard.press("Escape")
+
+
+@pytest.fixture
+def asked(perito: Server, open_page: OpenPage) -> Server:
+    """The server with a scan that was read and one question about it, whichever test comes first."""
+    if httpx.get(f"{perito.url}/api/documents", trust_env=False).json()["documents"]:
+        return perito
+    page, _ = open_page(perito)
+    page.locator("#chat-input").wait_for()
+    drop(page, shared(SCAN))
+    send(page, QUESTION)  # together: it waits until the scan is read
+    page.locator("a.citation").first.wait_for()
+    return perito
+
+
+def faults(page: Page, where: str = "") -> list[str]:
+    """What axe calls serious or critical, in our own parts of the page or in all of it."""
+    context: Any = where or None
+    found = Axe().run(page, context=context).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:160]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+def test_a_scan_is_dropped_read_asked_about_and_shown(perito: Server, open_page: OpenPage) -> None:
+    page, seen = open_page(perito, locale="es-ES")
+    expect(page.locator("#chat-input")).to_be_visible()
+    page.wait_for_function(
+        """() => { const empty = document.querySelector('#welcome-screen')
+            return empty && getComputedStyle(empty, '::before').content.startsWith('"Suelta aquí') }"""
+    )
+    expect(page.get_by_role("button", name="¿Cómo funciona esto?")).to_be_visible()
+
+    drop(page, shared(SCAN))
+    send(page)
+    card = page.locator(".perito-document")
+    expect(card).to_contain_text("es_modelo721_p1_300dpi.png")
+    expect(card.get_by_role("status")).to_have_text("leído")
+    expect(card).to_contain_text("1 página · OCR 1")
+    card.get_by_role("button", name="Páginas").click()
+    expect(card.locator(".perito-pages li")).to_contain_text("OCR · ")
+
+    send(page, QUESTION)
+    expect(page.locator(".ai-message").last).to_contain_text(ANSWER)
+    number = page.locator("a.citation").first
+    expect(number).to_have_text("[1]")
+    expect(number).to_have_attribute("aria-label", re.compile(r"^Fuente 1: es_modelo721_p1_300dpi.png · página 1"))
+    number.click()
+    view = page.locator("#side-view-content")
+    expect(view).to_contain_text("es_modelo721_p1_300dpi.png")
+    expect(view).to_contain_text("página 1")
+    expect(view).to_contain_text("OCR")
+    expect(view).to_contain_text(re.compile(r"\d+ % de seguridad"))
+    picture = view.locator("img")
+    assert is_loaded(picture)
+    assert_boxes_are_drawn(page, picture.get_attribute("src") or "")
+    assert has_no_sideways_scroll(page)
+    assert faults(page, ".perito-card") == []
+    assert seen.outside == []
+    assert seen.errors == []
+
+
+def assert_boxes_are_drawn(page: Page, source: str) -> None:
+    """Where the link's boxes say, the picture is marked, and nowhere else."""
+    plain_url, _, boxes = source.partition("?boxes=")
+    assert boxes
+    boxed, plain = (
+        Image.open(io.BytesIO(page.request.get(new_url(page, url)).body())).convert("RGB")
+        for url in (source, plain_url)
+    )
+    changed = ImageChops.difference(boxed, plain).point(lambda value: 255 if value > 40 else 0).getbbox()
+    assert changed is not None
+    sides = [[float(side) for side in box.split(",")] for box in boxes.split(";")]
+    expected = [min(s[0] for s in sides), min(s[1] for s in sides), max(s[2] for s in sides), max(s[3] for s in sides)]
+    found = [value / size for value, size in zip(changed, boxed.size * 2, strict=True)]
+    assert all(abs(a - b) < 0.02 for a, b in zip(found, expected, strict=True)), (found, expected)
+
+
+def new_url(page: Page, path: str) -> str:
+    return page.evaluate("path => new URL(path, location.href).href", path)
+
+
+def test_after_a_restart_conversation_picture_and_citation_are_still_there(perito: Server, open_page: OpenPage) -> None:
+    perito.restart()
+    page, seen = open_page(perito, scheme="dark", locale="es-ES")
+    open_conversation(page)
+    assert page.locator("#side-view-content").count() == 0  # nothing opens by itself
+    sent = page.locator('[data-step-type="user_message"] img').first
+    assert "/api/attachments/" in (sent.get_attribute("src") or "")
+    assert is_loaded(sent)
+    expect(page.locator(".perito-document").get_by_role("status")).to_have_text("leído")
+    page.locator("a.citation").first.click()
+    assert is_loaded(page.locator("#side-view-content img"))
+    send(page, "¿De qué fecha es la orden?")
+    expect(page.locator(".ai-message").last).to_contain_text(re.compile(r"26 de julio"))
+    assert seen.outside == []
+
+
+def test_a_picture_is_asked_about_and_then_kept(perito: Server, open_page: OpenPage) -> None:
+    page, _ = open_page(perito)
+    page.locator("#chat-input").wait_for()
+    receipt = shared("scan_clean/linn.png")
+    drop(page, receipt)
+    send(page, "What does it say?")
+    answer = page.locator(".ai-message").last
+    expect(answer).to_contain_text("No model that sees pictures is configured")
+    keep = page.get_by_role("button", name="Add to documents")
+    keep.click()
+    expect(page.get_by_role("button", name="Added to documents")).to_be_disabled()
+    expect(page.locator(".perito-document").last).to_contain_text("linn.png")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(asked: Server, open_page: OpenPage, scheme: str) -> None:
+    page, _ = open_page(asked, width=390, scheme=scheme)
+    page.locator("#chat-input").wait_for()
+    assert has_no_sideways_scroll(page)
+    page.locator("#sidebar-trigger-button").click()
+    page.locator('a[href^="/thread/"]').last.click()
+    page.locator(".perito-source").first.wait_for()
+    page.keyboard.press("Escape")
+    assert has_no_sideways_scroll(page)
+    page.locator("a.citation").first.click()
+    view = page.locator("#side-view-content")
+    assert is_loaded(view.locator("img"))
+    box = view.bounding_box()
+    assert box is not None and box["width"] > 340
+    assert has_no_sideways_scroll(page)
+    assert faults(page, ".perito-card") == []
+
+
+def test_everything_can_be_reached_by_keyboard(asked: Server, open_page: OpenPage) -> None:
+    page, _ = open_page(asked)
+    open_conversation(page)
+    page.locator("a.citation").first.focus()
+    page.keyboard.press("Enter")
+    view = page.locator("#side-view-content")
+    view.wait_for()
+    reached: set[str] = set()
+    page.locator("#side-view-title button").focus()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
+        )
+    assert {"Enlarge", "Open in a new tab", "The page, with the passage marked"} <= reached
+    unnamed = page.evaluate(
+        """[...document.querySelectorAll('button')].filter(button => button.offsetParent
+            && !button.textContent.trim() && !button.getAttribute('aria-label')).map(button => button.outerHTML)"""
+    )
+    assert unnamed == []
