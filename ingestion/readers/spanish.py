@@ -21,7 +21,10 @@ _LEAST_WORDS = 2  # common Spanish words on the page
 _LEAST_SHARE = 0.18  # of all its words
 _BRANDS = re.compile(r"^i(?:Phone|Pad|Pod|OS|Mac|Cloud|Tunes|Message|Watch)", re.IGNORECASE)
 # A sentence that ends in the mark and has no opening one, from the end of the one before it on.
-_SENTENCE = re.compile(r"(?P<lead>^|[.!?:;…]\s+|[—–(\"“«]\s*)(?P<body>[^.!?¡¿…]+?)(?P<close>[!?])(?=\W|$)")
+_SENTENCE = re.compile(
+    r"(?P<lead>^|[.!?:;…]\s+|[—–(\"“«]\s*)(?P<body>[^.!?¡¿…]+?)(?P<close>[!?])"
+    r"(?=[\s\"')\]»”’,;:.]|$)"
+)
 _MISREAD = re.compile(r"(?:^|(?<=\s))[!?ij|](?=[A-ZÁÉÍÓÚÑÜ])|(?:^|(?<=\s))[!?](?=[a-záéíóúñü])")
 _ASKING = re.compile(
     r"(?:^|(?<=[\s,]))(?:[Pp]or qué|[Qq]ué|[Cc]ómo|[Cc]uándo|[Dd]ónde|[Aa]dónde|[Qq]uién(?:es)?|[Cc]uál(?:es)?|"
@@ -44,7 +47,14 @@ def with_opening_marks(lines: Sequence[Line]) -> list[Line]:
         return list(lines)
     if not is_spanish(" ".join(line.text for line in lines)):
         return list(lines)
-    return [replace(line, text=restore_marks(line.text)) for line in lines]
+    found: list[Line] = []
+    open_mark = False  # whether a sentence was opened on an earlier line and not closed yet
+    for line in lines:
+        text = line.text if open_mark else restore_marks(line.text)
+        marks = [character for character in text if character in "¡¿!?"]
+        open_mark = marks[-1] in "¡¿" if marks else open_mark
+        found.append(replace(line, text=text))
+    return found
 
 
 def restore_marks(text: str) -> str:
@@ -68,10 +78,10 @@ def _with_misread_opened(text: str) -> str:
 
 def _opened(match: re.Match[str]) -> str:
     lead, body, close = match["lead"], match["body"], match["close"]
-    if not body[:1].isalpha():
+    if not (body[-1:].isalpha() or body[-1:] in "\"')]»”’"):
         return match[0]
     if close == "!":
-        return f"{lead}¡{body}!"
+        return f"{lead}¡{body}!" if body[:1].isupper() else match[0]
     asking = _ASKING.search(body)
     if asking is None:
         return match[0]

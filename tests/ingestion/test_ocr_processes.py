@@ -1,0 +1,218 @@
+"""What a page may do to an OCR process, and what that costs: one page's retry, never the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from PIL import Image
+
+from assistant.core.errors import Misconfigured, WorkerDied
+from assistant.core.settings import OcrSettings
+from ingestion.readers.ocr import OcrReader
+from ingestion.readers.ocrpool import OcrPool, usable_processes
+from tests.documents import shared
+
+
+def page() -> Image.Image:
+    return Image.open(shared("scan_hard/sroie_316.jpg")).convert("RGB")
+
+
+def dense_page() -> Image.Image:
+    """Takes seconds."""
+    return Image.open(shared("scan_clean/linn.png")).convert("RGB")
+
+
+async def _until(true: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.02)
+
+
+def _is_busy(pid: int, before: float) -> bool:
+    try:
+        return sum(psutil.Process(pid).cpu_times()[:2]) > before + 0.3
+    except psutil.Error:
+        return False
+
+
+def _cpu(pid: int) -> float:
+    return sum(psutil.Process(pid).cpu_times()[:2])
+
+
+def _is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_process_killed_in_the_middle_of_a_page_costs_a_retry() -> None:
+    reader = OcrReader(OcrSettings(processes=1))
+    try:
+        await reader.warm()
+        (first,) = reader.pids
+        before = _cpu(first)
+        reading = asyncio.create_task(reader.read(dense_page()))
+        await _until(lambda: _is_busy(first, before))
+        os.kill(first, signal.SIGKILL)
+        assert "LinnSequencer" in (await reading).blocks[0].text
+        (second,) = reader.pids
+        assert second != first
+
+        before = _cpu(second)
+        twice = asyncio.create_task(reader.read(dense_page()))
+        await _until(lambda: _is_busy(second, before))
+        os.kill(second, signal.SIGKILL)
+        await _until(lambda: reader.pids not in ([second], []))
+        (third,) = reader.pids
+        os.kill(third, signal.SIGKILL)
+        with pytest.raises(WorkerDied, match="signal 9"):
+            await twice
+        assert (await reader.read(page())).blocks  # and the next page is read as if nothing had been
+        (fourth,) = reader.pids
+        os.kill(fourth, signal.SIGKILL)  # while it has nothing to do
+        await _until(lambda: _is_gone(fourth))
+        assert (await reader.read(page())).blocks
+    finally:
+        await reader.aclose()
+
+
+async def test_a_page_that_takes_too_long_is_given_up_and_its_process_ended() -> None:
+    reader = OcrReader(OcrSettings(processes=1, page_seconds=1))
+    try:
+        await reader.warm()
+        (pid,) = reader.pids
+        psutil.Process(pid).suspend()  # an endless loop would look the same
+        with pytest.raises(WorkerDied, match=r"longer than 1 seconds.*ocr\.page_seconds"):
+            await reader.read(page())
+        assert reader.pids == []
+        assert _is_gone(pid)
+    finally:
+        await reader.aclose()
+
+
+async def test_a_cancelled_page_frees_its_process() -> None:
+    reader = OcrReader(OcrSettings(processes=1))
+    try:
+        await reader.warm()
+        (pid,) = reader.pids
+        before = _cpu(pid)
+        task = asyncio.create_task(reader.read(dense_page()))
+        await _until(lambda: _is_busy(pid, before))
+        waiting = asyncio.create_task(reader.read(dense_page()))
+        await asyncio.sleep(0.1)
+        for cancelled in (task, waiting):
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+        await _until(lambda: _is_gone(pid))
+        assert (await reader.read(page())).blocks
+    finally:
+        await reader.aclose()
+
+
+async def test_processes_are_replaced_after_their_pages_and_when_they_grow_too_large() -> None:
+    for settings in (OcrSettings(processes=1, pages_per_process=1), OcrSettings(processes=1, memory_mb=500)):
+        reader = OcrReader(settings)
+        try:
+            await reader.warm()
+            (pid,) = reader.pids
+            assert (await reader.read(page())).blocks
+            await _until(lambda pid=pid: _is_gone(pid))
+            assert reader.pids == []
+        finally:
+            await reader.aclose()
+
+
+async def test_a_runaway_is_stopped_in_the_middle_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = OcrReader(OcrSettings(processes=1, memory_mb=500))
+    monkeypatch.setattr("ingestion.readers.ocrpool.RUNAWAY", 0.5)  # so that loading the models is running away
+    monkeypatch.setattr("ingestion.readers.ocrpool.TICK_SECONDS", 0.01)
+    try:
+        with pytest.raises(WorkerDied, match="GB of memory"):
+            await reader.read(dense_page())
+        assert reader.pids == []
+    finally:
+        await reader.aclose()
+
+
+def test_no_process_outlives_a_killed_server(tmp_path: Path) -> None:
+    """Killed with -9 while a page is being read: nobody is left to tidy up."""
+    program = tmp_path / "server.py"
+    program.write_text(
+        "import asyncio, sys\n"
+        "from PIL import Image\n"
+        "from assistant.core.settings import OcrSettings\n"
+        "from ingestion.readers.ocr import OcrReader\n"
+        "async def main():\n"
+        "    reader = OcrReader(OcrSettings(processes=1))\n"
+        "    await reader.warm()\n"
+        "    print(*reader.pids, flush=True)\n"
+        "    while True:\n"
+        "        await reader.read(Image.open(sys.argv[1]))\n"
+        "asyncio.run(main())\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, str(program), str(shared("scan_clean/linn.png"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)}) as p:
+        assert p.stdout is not None
+        pid = int(p.stdout.readline())
+        before = _cpu(pid)
+        asyncio.run(_until(lambda: _is_busy(pid, before)))
+        p.kill()
+    asyncio.run(_until(lambda: _is_gone(pid), seconds=10))
+
+
+async def test_a_reader_without_models_says_so() -> None:
+    reader = OcrReader(OcrSettings(processes=1, models="/nowhere"))
+    try:
+        with pytest.raises(Misconfigured, match=r"ocr\.models names /nowhere"):
+            await reader.read(page())
+        assert reader.pids == []
+    finally:
+        await reader.aclose()
+
+
+async def test_a_closed_reader_reads_no_more_and_leaves_nothing() -> None:
+    reader = OcrReader(OcrSettings(processes=1))
+    await reader.warm()
+    pids = reader.pids
+    await reader.aclose()
+    assert all(_is_gone(pid) for pid in pids)
+    with pytest.raises(WorkerDied):
+        await reader.read(page())
+
+
+async def test_the_event_loop_goes_on_while_pages_are_read(ocr_reader: OcrReader) -> None:
+    await ocr_reader.warm()
+    reading = asyncio.create_task(ocr_reader.read(dense_page()))
+    longest = 0.0
+    while not reading.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - before)
+    assert (await reading).blocks
+    assert longest < 1.0  # a page takes seconds
+
+
+async def test_warming_again_starts_nothing_more(ocr_reader: OcrReader) -> None:
+    await ocr_reader.warm()
+    pids = set(ocr_reader.pids)
+    await ocr_reader.warm()
+    assert set(ocr_reader.pids) == pids
+    assert len(pids) == ocr_reader.processes == 2
+
+
+def test_processes_are_as_many_as_cores_and_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OcrPool(OcrSettings(processes=3)).size == 3
+    monkeypatch.setattr("ingestion.readers.ocrpool.usable_cores", lambda: 64)
+    room = psutil.virtual_memory()._replace(total=8_000_000_000)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: room)
+    assert usable_processes() == 5
