@@ -1,0 +1,150 @@
+"""The path of a document: routes end to end, and a VLM that helps, lies or is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from PIL.Image import Image
+
+from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, PageReading, PageStatus, Reader, Reading, Word
+from assistant.core.errors import EndpointDown, Misconfigured, UnreadableFile, WorkerDied
+from assistant.core.settings import LimitSettings, load_settings
+from ingestion.pipeline import Pipeline, StructuringReader
+from ingestion.readers.ocr import OcrReader
+from ingestion.sources import open_source
+from tests.documents import shared
+
+
+class ScriptedReader:
+    """An ImageReader that answers as told and remembers the pictures it was shown."""
+
+    def __init__(self, answer: Reading | Exception) -> None:
+        self.answer = answer
+        self.shown: list[tuple[tuple[int, int], tuple[Box, ...]]] = []
+
+    async def read(self, image: Image, regions: Sequence[Box] = ()) -> Reading:
+        self.shown.append((image.size, tuple(regions)))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def structure(self, image: Image, words: Sequence[Word]) -> Reading:
+        return await self.read(image)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def vlm_reading(*texts: str, note: str = "") -> Reading:
+    blocks = tuple(Block(BlockKind.HANDWRITING, text, WHOLE_PAGE, 0.9, Reader.VLM) for text in texts)
+    return Reading(Reader.VLM, blocks, 0.9 if blocks else 0.0, 0.5, visual_tokens=1500, note=note)
+
+
+async def read(path: Path, ocr: StructuringReader, vlm: ScriptedReader | None = None) -> list[PageReading]:
+    pipeline = Pipeline(load_settings(), ocr, vlm, in_flight=3)
+    with open_source(path, name=path.name, limits=LimitSettings()) as source:  # pyright: ignore[reportCallIssue]
+        return [page async for page in pipeline.read_document(source)]
+
+
+MANUSCRIPT = "handwriting/htr_Francais_4108_f23.jpg"
+
+
+async def test_a_manuscript_waits_for_a_vlm_where_there_is_none(ocr_reader: OcrReader) -> None:
+    (page,) = await read(shared(MANUSCRIPT), ocr_reader)
+    assert page.status is PageStatus.LOW_CONFIDENCE
+    assert page.receipt.wants_vlm
+    deciding = [decision for decision in page.receipt.decisions if decision.outcome == Reader.VLM]
+    assert deciding
+    assert page.receipt.reason
+
+
+async def test_a_vlm_reading_is_published_and_all_readings_are_kept(ocr_reader: OcrReader) -> None:
+    vlm = ScriptedReader(vlm_reading("Lettre du roi"))
+    (page,) = await read(shared(MANUSCRIPT), ocr_reader, vlm)
+    assert (page.reader, page.status) == (Reader.VLM, PageStatus.READ)
+    assert page.text == "Lettre du roi"
+    assert [reading.reader for reading in page.readings] == [Reader.OCR, Reader.VLM]
+    assert page.receipt.visual_tokens == 1500
+    assert not page.receipt.wants_vlm
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        EndpointDown("The endpoint does not answer"),
+        Misconfigured("The endpoint serves no such model"),
+        vlm_reading(note="It repeated itself."),
+    ],
+)
+async def test_whatever_the_vlm_does_the_ocrs_reading_stands(
+    ocr_reader: OcrReader, answer: Reading | Exception
+) -> None:
+    (page,) = await read(shared(MANUSCRIPT), ocr_reader, ScriptedReader(answer))
+    assert page.reader is Reader.OCR
+    assert page.status is PageStatus.LOW_CONFIDENCE
+    assert page.text
+    assert page.receipt.wants_vlm
+
+
+async def test_clean_print_never_reaches_the_vlm(ocr_reader: OcrReader) -> None:
+    vlm = ScriptedReader(AssertionError("clean print costs no visual tokens"))
+    (page,) = await read(shared("scan_clean/typewriter.png"), ocr_reader, vlm)
+    assert (page.reader, page.status) == (Reader.OCR, PageStatus.READ)
+    assert not vlm.shown
+
+
+async def test_a_turned_page_is_shown_upright_to_the_vlm() -> None:
+    lying = Block(BlockKind.PARAGRAPH, "illegible", WHOLE_PAGE, 0.3, Reader.OCR)
+    features = {"mean_confidence": 0.3, "weak_share": 1.0}
+    ocr = ScriptedReader(Reading(Reader.OCR, (lying,), 0.3, 0.1, turned=90, features=features))
+    vlm = ScriptedReader(vlm_reading("Upright now"))
+    (page,) = await read(shared("rotated/es_modelo145_sideways.jpg"), ocr, vlm)
+    (seen, regions) = vlm.shown[0]
+    (given, _) = ocr.shown[0]
+    assert seen == (given[1], given[0])
+    assert regions == ()
+    assert (page.turned, page.width > 0) == (90, True)
+    assert (page.width > page.height) == (seen[0] > seen[1])
+
+
+async def test_a_page_that_kills_its_ocr_process_costs_that_page_only() -> None:
+    ocr = ScriptedReader(WorkerDied("The OCR process ran out of time on this page"))
+    pages = await read(shared("scan_clean/2206.01062.tif"), ocr)
+    assert pages
+    assert {page.status for page in pages} == {PageStatus.FAILED}
+    assert all("ran out of time" in page.error for page in pages)
+
+
+async def test_a_page_that_cannot_be_loaded_is_failed_and_the_others_are_read() -> None:
+    path = shared("digital_text/multi_page.pdf")
+    pipeline = Pipeline(load_settings(), ScriptedReader(AssertionError("no OCR here")), None, in_flight=2)
+    with open_source(path, name=path.name, limits=LimitSettings()) as source:  # pyright: ignore[reportCallIssue]
+
+        class Torn:
+            page_count, media_type, damage = source.page_count, source.media_type, ""
+
+            def page(self, number: int) -> object:
+                if number == 2:
+                    raise UnreadableFile(f"Page {number} was cut off")
+                if number == 3:
+                    raise ZeroDivisionError("a bug in a library")
+                return source.page(number)
+
+        pages = [page async for page in pipeline.read_document(Torn())]  # pyright: ignore[reportArgumentType]
+    by_number = {page.number: page for page in pages}
+    assert sorted(by_number) == [1, 2, 3, 4, 5]
+    assert "cut off" in by_number[2].error
+    assert "ZeroDivisionError" in by_number[3].error
+    assert {by_number[n].status for n in (1, 4, 5)} == {PageStatus.READ}
+
+
+async def test_a_mixed_page_has_the_words_of_both_readers(ocr_reader: OcrReader) -> None:
+    """A digital page with a scanned picture: its text from the layer, the picture's from OCR, none twice."""
+    (page, *_) = await read(shared("charts_figures/embedded-images.pdf"), ocr_reader)
+    assert page.reader in (Reader.MIXED, Reader.TEXT)
+    readers = {reading.reader for reading in page.readings}
+    assert readers == {Reader.TEXT, Reader.OCR}
+    texts = [block.text for block in page.blocks if len(block.text) > 30]
+    assert len(texts) == len(set(texts))
