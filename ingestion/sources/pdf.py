@@ -26,13 +26,13 @@ _PICTURE_SHARE = 0.0002  # of the page; what is smaller is a dot of a pattern
 class PdfSource:
     """An open PDF. Pages are read one at a time and not kept."""
 
-    damage = ""
     media_type = "application/pdf"
 
     def __init__(self, path: Path, name: str, password: str, limits: LimitSettings) -> None:
         self._name = name
         self._limits = limits
         self._file = PdfFile(path, name, password)
+        self.damage = self._file.damage
         self._heads = RunningHeads(self._file.page_count, self._peek)
         try:
             self._check(path)
@@ -58,7 +58,10 @@ class PdfSource:
         """Whether the document is an XFA form whose pages hold no more than a notice."""
         if self.page_count > 2 or not (self._file.is_dynamic_form or _mentions_xfa(path)):
             return False
-        _, glyphs = self._file.glyphs(1)
+        try:
+            _, glyphs = self._file.glyphs(1)
+        except UnreadableFile:  # another page may be sound
+            return False
         return len(glyphs.codes) < 600
 
     def page(self, number: int) -> Page:

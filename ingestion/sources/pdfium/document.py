@@ -62,7 +62,7 @@ class PdfFile:
             try:
                 geometry = Geometry(page.get_bbox(), page.get_rotation() // 90 % 4)
                 glyphs, drawn = read_glyphs(page, geometry), read_objects(page, geometry)
-                self._check_legible(number, glyphs, drawn)
+                self._check_legible(number, glyphs, _covered(drawn, geometry) > 0.3)
                 return RawPage(
                     geometry=geometry,
                     glyphs=glyphs,
@@ -115,22 +115,21 @@ class PdfFile:
 
     def _open(self, number: int) -> pdfium.PdfPage:
         if self._rescued is not None and number in self._rescued.missing:
-            raise self._lost(number, "")
+            raise self._lost(f"Page {number}")
         try:
             return self._document[number - 1]
         except pdfium.PdfiumError as error:
             raise self._unreadable(number, str(error)) from None
 
-    def _check_legible(self, number: int, glyphs: Glyphs, drawn: Drawn) -> None:
+    def _check_legible(self, number: int, glyphs: Glyphs, is_picture: bool) -> None:
         """What is left of a page may be the numbers of its letters in a font that is lost."""
         doubtful = self._rescued is not None and number in self._rescued.doubtful
-        if doubtful and not is_legible(glyphs.codes, bool(drawn.pictures)):
-            raise self._lost(number, "the fonts of ")
+        if doubtful and not is_legible(glyphs.codes, is_picture):
+            raise self._lost(f"The lettering of page {number}")
 
-    def _lost(self, number: int, part: str) -> UnreadableFile:
-        what = f"{part}page {number} of {self._name}".capitalize() if part else f"Page {number} of {self._name}"
-        how = "cut off" if self._rescued is not None and self._rescued.is_cut else "damaged"
-        return UnreadableFile(f"{what} {'were' if part else 'was'} {how}", "Send a whole copy of the file")
+    def _lost(self, what: str) -> UnreadableFile:
+        how = "cut off" if self._rescued is not None and self._rescued.is_cut else "lost: the file is damaged"
+        return UnreadableFile(f"{what} of {self._name} was {how}", "Send a whole copy of the file")
 
     def _unreadable(self, number: int, why: str) -> UnreadableFile:
         return UnreadableFile(f"Page {number} of {self._name} cannot be read ({why.rstrip('.') or 'damaged'})")
@@ -173,6 +172,13 @@ def _open_rescued(rescued: Rescued, refusal: PeritoError) -> pdfium.PdfDocument:
     except pdfium.PdfiumError:
         rescued.file.close()
         raise refusal from None
+
+
+def _covered(drawn: Drawn, geometry: Geometry) -> float:
+    """The largest picture's share of the page."""
+    width, height = geometry.size
+    sizes = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in drawn.pictures]
+    return max(sizes, default=0.0) / max(1e-6, width * height)
 
 
 def bounded_scale(width: float, height: float, scale: float, megapixels: float) -> float:
