@@ -2,7 +2,7 @@
 # Everything comes from hash-locked wheels: no compiler, no libGL, no model hub.
 #
 # Docker does not run where this project is tested. `make test-image-steps` reads this file, runs its RUN steps in a
-# fresh folder and starts what they built as an unprivileged user; the base image itself is not covered.
+# fresh folder and starts what they built without privileges; the base image itself is not covered.
 
 FROM python:3.11-slim-bookworm AS build
 ARG LOCK=requirements.txt
