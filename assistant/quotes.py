@@ -1,41 +1,79 @@
-"""What may be quoted: a passage cut into sentences and table rows, verbatim."""
+"""What may be quoted: a passage cut into sentences, runs of lines and table rows, verbatim."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from assistant.sentences import is_table_row, sentence_spans
+from assistant.sentences import Span, is_table_row, sentence_spans
 
-_LONGEST = 400  # characters; a longer stretch without a stop is cut at its lines
+_LONGEST = 300  # characters of lines quoted together
+_WRAPPED = 500  # a stretch with a stop at its end is a wrapped sentence up to this length
 _RULE = re.compile(r"\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
+_CLOSED = re.compile(r"[.!?…][\"'”’»)\]]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Quotable:
     """``text`` stands verbatim in the passage; a table's row comes under its header's lines. ``matched`` is
-    what a question is compared with: the sentence, or the row as "column: cell" pairs."""
+    what a question is compared with: the text, or the row as "column: cell" pairs. ``is_sentence``: it speaks for
+    itself; a row or a run of lines needs its headings to be understood."""
 
     text: str
     matched: str
+    is_sentence: bool = True
 
 
 def quotable(passage: str) -> list[Quotable]:
-    """The pieces of ``passage`` in order."""
+    """The pieces of ``passage`` in order.
+
+    Lines without a stop (headings, list items, receipts, forms) are kept together, and with the sentence that
+    follows them, as long as they are short: alone they say too little.
+    """
     pieces: list[Quotable] = []
     header: list[str] = []
+    run: Span | None = None
+    for span in _units(passage):
+        unit = passage[span.start : span.end]
+        if is_table_row(unit):
+            if run:
+                pieces.append(_run(passage, run))
+                run = None
+            if rule := _rule_below(passage, span.end):
+                header = [unit, rule]
+            elif header:
+                pieces.append(Quotable("\n".join([*header, unit]), _labelled(header[0], unit), False))
+            else:
+                pieces.append(Quotable(unit, " ".join(_cells(unit)), False))
+            continue
+        header = []
+        if run and span.end - run.start > _LONGEST:
+            pieces.append(_run(passage, run))
+            run = None
+        run = Span(run.start if run else span.start, span.end)
+        if _CLOSED.search(unit):
+            pieces.append(_run(passage, run))
+            run = None
+    return [*pieces, _run(passage, run)] if run else pieces
+
+
+def _run(passage: str, span: Span) -> Quotable:
+    text = passage[span.start : span.end]
+    return Quotable(text, text, bool(_CLOSED.search(text)))
+
+
+def _units(passage: str) -> Iterator[Span]:
+    """Sentences; a stretch of lines without stops is taken apart at its lines."""
     for span in sentence_spans(passage):
-        sentence = passage[span.start : span.end]
-        if not is_table_row(sentence):
-            header = []
-            pieces += [Quotable(piece, piece) for piece in _short(sentence)]
-        elif rule := _rule_below(passage, span.end):
-            header = [sentence, rule]
-        elif header:
-            pieces.append(Quotable("\n".join([*header, sentence]), _labelled(header[0], sentence)))
-        else:
-            pieces.append(Quotable(sentence, " ".join(_cells(sentence))))
-    return pieces
+        text = passage[span.start : span.end]
+        lines = text.count("\n")
+        if not lines or is_table_row(text) or (len(text) <= _WRAPPED and _CLOSED.search(text)):
+            yield span
+            continue
+        for line in re.finditer(r"[^\n]+", text):
+            if line.group().strip():
+                yield Span(span.start + line.start(), span.start + line.end())
 
 
 def _rule_below(passage: str, end: int) -> str:
@@ -53,11 +91,3 @@ def _labelled(header: str, row: str) -> str:
 
 def _cells(row: str) -> list[str]:
     return [cell.strip().replace("<br>", " ") for cell in row.strip().strip("|").split("|")]
-
-
-def _short(sentence: str) -> list[str]:
-    """A stretch without stops (a receipt, a form) is cut at its lines; a sentence that was only wrapped stays."""
-    lines = [line.strip() for line in sentence.split("\n") if line.strip()]
-    if len(lines) <= 1 or (len(sentence) <= _LONGEST and sentence.rstrip()[-1] in '.!?…:;)»”"'):
-        return [sentence]
-    return lines

@@ -53,13 +53,24 @@ class Retriever:
 
 
 def without_repetitions(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits less those whose text another, better one has already (copies, overlapping chunks)."""
-    kept: list[tuple[Hit, frozenset[str]]] = []
+    """The hits less those whose text another, better one has already (copies, overlapping chunks). Of the copies
+    in one document the first page is kept."""
+    kept: list[Hit] = []
+    words: list[frozenset[str]] = []
     for hit in hits:
-        words = frozenset(tokens(hit.chunk.text))
-        if words and not any(_repeats(words, other) for _, other in kept):
-            kept.append((hit, words))
-    return [hit for hit, _ in kept]
+        own = frozenset(tokens(hit.chunk.text))
+        same = next((n for n, other in enumerate(words) if _repeats(own, other)), None)
+        if same is None:
+            if own:
+                kept.append(hit)
+                words.append(own)
+        elif _is_earlier_copy(hit.chunk, kept[same].chunk):
+            kept[same] = replace(kept[same], chunk=hit.chunk)
+    return kept
+
+
+def _is_earlier_copy(chunk: Chunk, of: Chunk) -> bool:
+    return chunk.document_id == of.document_id and chunk.page < of.page and chunk.text == of.text
 
 
 def _repeats(words: frozenset[str], other: frozenset[str]) -> bool:

@@ -23,9 +23,17 @@ def test_sentences_stand_verbatim() -> None:
     assert [piece.text for piece in quotable(text)] == ["The rent is\n950 €.", "It is due  on the 1st."]
 
 
-def test_a_receipt_is_cut_at_its_lines() -> None:
+def test_the_lines_of_a_receipt_stay_together_up_to_a_length() -> None:
     receipt = "Contoso\n123 Main Street\n2 Surface Pro 6 $1,998.00\nTotal $2,516.28"
-    assert [piece.text for piece in quotable(receipt)] == receipt.split("\n")
+    (whole,) = quotable(receipt)
+    assert whole.text == receipt and not whole.is_sentence
+    pieces = quotable("\n".join(f"{n} Surface Pro {n} $1,998.00" for n in range(40)))
+    assert len(pieces) > 2 and all(len(piece.text) <= 350 for piece in pieces)
+
+
+def test_a_heading_goes_with_its_sentence_and_a_sentence_stands_alone() -> None:
+    pieces = quotable("Plazo\n\nDel 1 al 31 de enero. Otra cosa es el lugar.")
+    assert [piece.text for piece in pieces] == ["Plazo\n\nDel 1 al 31 de enero.", "Otra cosa es el lugar."]
 
 
 def test_text_after_a_table_is_no_row() -> None:
