@@ -159,7 +159,7 @@ class OpenAIChatModel:
 
         try:
             served = [model.id for model in (await client.models.list(timeout=CONNECT_SECONDS)).data]
-        except (openai.APIError, ValueError, TypeError):
+        except (openai.APIError, ValueError, TypeError, AttributeError):  # no list of models, e.g. a web page
             served = []
         sentence = endpoints.sentence_of(error.body)
         if self._settings.model in served or not (served or "model" in sentence.lower()):

@@ -184,8 +184,10 @@ async def test_a_model_that_is_not_served_names_those_that_are() -> None:
             await model.complete()
 
 
-async def test_a_wrong_path_is_not_blamed_on_the_model() -> None:
-    async with endpoint(answer_raw(404, b"<html>Not Found</html>", "text/html")) as served, model_of(served) as model:
+@pytest.mark.parametrize("models", [["tiny"], []])
+async def test_a_wrong_path_is_not_blamed_on_the_model(models: list[str]) -> None:
+    page = answer_raw(404, b"<html>Not Found</html>", "text/html")
+    async with endpoint(page, models=models) as served, model_of(served) as model:
         with pytest.raises(Misconfigured, match=r"has no chat completions \(HTTP 404\).*/v1"):
             await model.complete()
 

@@ -44,7 +44,8 @@ class Exchange:
 
 @dataclass
 class Endpoint:
-    """The running server; ``exchanges`` holds what was asked, ``most`` the most requests at a time."""
+    """The running server; ``exchanges`` holds what was asked, ``most`` the most requests at a time. Without
+    ``models`` it has a web page where their list should be."""
 
     script: list[Reply]
     port: int = 0
@@ -64,6 +65,9 @@ class Endpoint:
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 exchange = await _read(reader, writer)
+                if exchange.path.endswith("/models") and not self.models:
+                    await answer_raw(200, b"<html>Welcome</html>", "text/html")(exchange)
+                    return
                 if exchange.path.endswith("/models"):
                     await answer_json(200, {"object": "list", "data": [{"id": name} for name in self.models]})(exchange)
                     return
