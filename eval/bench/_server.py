@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def running_server() -> Iterator[Server]:
+def running_server() -> Generator[Server]:
     """A server over an empty home, ready; gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="perito-bench-") as home:
         with socket.socket() as probe:
