@@ -33,7 +33,8 @@ RELEVANT = 0.05  # the best sentence's probability from which a quote is shown
 WORTH_ASKING = 0.01  # from which a language model is asked; it reads better than this and may still decline
 NEARLY = 0.5  # of the best quote's probability: what another must have to be shown below it
 MOST_QUOTES = 4
-_EMBEDDED = 12  # sentences looked at closely; 10 ms each with the built-in embedder
+_TELLING = 400  # characters that tell a passage's language
+_EMBEDDED = 8  # sentences looked at closely: 10 to 20 ms each with the built-in embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def _candidates(source: int, hit: Hit, asked: Asked, scale: Scale) -> list[_Cand
         numbers=asked.share_of_numbers(present),
         names=asked.share_of_names(present),
         wanted=0.0,
-        foreign=float(detect_language(hit.chunk.text, default=asked.language) != asked.language),
+        foreign=float(detect_language(hit.chunk.text[:_TELLING], default=asked.language) != asked.language),
     )
     return [
         _Candidate(source, piece, _compared(piece, hit), replace(passage, words=words, wanted=wanted))

@@ -19,6 +19,7 @@ from assistant.core.domain import Chunk, Verdict
 from assistant.facts import FactSheet, names, numbers
 from assistant.language import detect_language, fold
 from assistant.quotes import quotable
+from assistant.sentences import is_table_row
 
 LEAST_WORDS = 0.5  # share of a sentence's words that must stand in one stretch of its source
 LEAST_LIKENESS = 0.6  # on the yardstick, where words cannot tell: across languages
@@ -68,8 +69,9 @@ class Ground:
 
     def holds(self, sentence: str) -> bool:
         """Whether ``sentence`` stands there word for word, but for blanks, case of marks and quotation marks."""
-        wanted = flattened(sentence)
-        return bool(wanted) and f" {wanted} " in f" {self.flat} "
+        lines = sentence.split("\n") if is_table_row(sentence) else [sentence]  # a row under its header
+        wanted = [flat for line in lines if (flat := flattened(line).strip(" -:"))]
+        return bool(wanted) and all(f" {flat} " in f" {self.flat} " for flat in wanted)
 
     @cached_property
     def _sentences(self) -> list[tuple[FactSheet, str, frozenset[str]]]:

@@ -39,6 +39,12 @@ def test_verdicts(sentence: str, verdict: Verdict) -> None:
     assert judge(sentence, [passage(MINUTES)]).verdict is verdict
 
 
+def test_a_row_under_its_header_is_quoted_though_other_rows_stand_between() -> None:
+    table = passage("| Country | EUR m |\n|---|---|\n| Syria | 33.42 |\n| Lebanon | 2.57 |")
+    assert judge("| Country | EUR m |\n|---|---|\n| Lebanon | 2.57 |", [table]).verdict is Verdict.QUOTED
+    assert judge("| Country | EUR m |\n|---|---|\n| Lebanon | 33.42 |", [table]).verdict is not Verdict.QUOTED
+
+
 def test_without_a_citation_nothing_is_judged() -> None:
     assert judge("Se aprueba un presupuesto.", []).verdict is Verdict.UNCITED
 
