@@ -48,8 +48,9 @@ def _media_type(file: Path) -> str:
 
 def send(page: Page, text: str = "") -> None:
     """Type into the composer, wait until what was attached has arrived, and send."""
-    page.locator("#chat-input").click()
-    page.keyboard.type(text)
+    composer = page.locator("#chat-input")
+    composer.fill(text)
+    expect(composer).to_have_text(text)
     button = page.locator("#chat-submit")
     expect(button).to_be_enabled()
     button.click()
