@@ -16,6 +16,7 @@ import psutil
 from PIL import Image
 
 from ingestion.readers.ocrmodels import find_models
+from ingestion.readers.paddle import import_paddleocr
 
 
 def main(pictures: list[str]) -> None:
@@ -32,10 +33,8 @@ def main(pictures: list[str]) -> None:
 
 def _engine() -> Any:
     """PP-OCRv6 small as PaddleOCR runs it when told nothing but where the models are."""
-    from paddleocr import PaddleOCR
-
     models = find_models()
-    return PaddleOCR(
+    return import_paddleocr().PaddleOCR(
         engine="onnxruntime",
         text_detection_model_name=models.detector.name,
         text_detection_model_dir=str(models.detector.folder),

@@ -6,11 +6,13 @@ and a CPU with bf16 are there, in bf16, which halves the time. One thread: the p
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import cv2
@@ -43,6 +45,27 @@ class Text:
 
     text: str
     score: float
+
+
+def import_paddleocr() -> ModuleType:
+    """The library, imported late, over the headless OpenCV.
+
+    PaddleX looks for the package ``opencv-contrib-python`` by name before it imports ``cv2``, and remembers the
+    answer. Any OpenCV serves it, and ours is ``opencv-python-headless``, since the others want libGL and all unpack
+    into one folder: so the headless one answers to both names while PaddleX is imported.
+    """
+    true_version = importlib.metadata.version
+
+    def version(distribution_name: str) -> str:
+        asked = distribution_name == "opencv-contrib-python"
+        return true_version("opencv-python-headless" if asked else distribution_name)
+
+    importlib.metadata.version = version
+    try:
+        import paddleocr
+    finally:
+        importlib.metadata.version = true_version
+    return paddleocr
 
 
 def best_provider() -> Provider:
@@ -93,9 +116,8 @@ class Recogniser:
 
     def _loaded(self) -> TextRecognition:
         if self._engine is None:
-            from paddleocr import TextRecognition
-
-            self._engine = TextRecognition(**_arguments(self._model, self._provider))
+            engine: TextRecognition = import_paddleocr().TextRecognition(**_arguments(self._model, self._provider))
+            self._engine = engine
         return self._engine
 
 
@@ -172,6 +194,7 @@ class PaddleEngine:
 
 def crop(image: Pixels, quads: Sequence[Quad]) -> list[Pixels]:
     """The lines cut out and straightened; one that stands on end is laid down."""
+    import_paddleocr()
     from paddlex.inference.pipelines.components import CropByPolys
 
     corners: Any = [quad.astype(np.int16) for quad in quads]
@@ -200,10 +223,8 @@ def _to_size(image: Pixels, side: int) -> Pixels:
 
 
 def _load_detector(model: Model, provider: Provider) -> TextDetection:
-    from paddleocr import TextDetection
-
     # PaddleOCR's OCR pipeline uses these three
-    return TextDetection(**_arguments(model, provider), thresh=0.3, box_thresh=0.6, unclip_ratio=1.5)
+    return import_paddleocr().TextDetection(**_arguments(model, provider), thresh=0.3, box_thresh=0.6, unclip_ratio=1.5)
 
 
 def _arguments(model: Model, provider: Provider) -> dict[str, Any]:
