@@ -54,9 +54,11 @@ async def serve(settings: Settings) -> None:
             app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
         )
         server = uvicorn.Server(config)
+        warming = asyncio.create_task(asyncio.to_thread(perito.assistant.weigher.warm))
         with _noted(settings, token):
             log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
             await server.serve(sockets=sockets)
+        await warming
 
 
 def find_server(home: Path) -> RunningServer | None:
