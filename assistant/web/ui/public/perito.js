@@ -29,6 +29,7 @@
         if (!element.getAttribute("aria-label")) element.setAttribute("aria-label", spanish ? inSpanish : english);
       }
     }
+    for (const image of document.querySelectorAll('img[src="/public/login.svg"]')) image.alt = "";
     for (const link of document.querySelectorAll('a[href^="/api/documents/"]:not(.citation), a[href^="/api/attachments/"]:not(.citation)')) {
       if (/^\[\d+\]$/.test(link.textContent)) link.classList.add("citation");
     }
