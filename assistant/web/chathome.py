@@ -30,6 +30,7 @@ def prepare(settings: Settings, door: Door) -> Path:
         CHAINLIT_APP_ROOT=str(root),
         CHAINLIT_AUTH_SECRET=door.secret,
         CHAINLIT_AUTH_COOKIE_NAME=door.cookie,
+        TRACELOOP_TELEMETRY="false",  # Chainlit imports it; nothing may leave this machine
         CHAINLIT_ENV_FILE=os.devnull,  # or it loads a .env of whatever folder Perito was started in
     )
     return root

@@ -1,0 +1,124 @@
+"""What the chat says: the same things in both languages, and answers as links that can be taken back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.core import errors
+from assistant.core.domain import Answer, Box, Citation, Reader
+from assistant.core.errors import PeritoError
+from assistant.web import conversation
+from assistant.web.boxes import PATTERN, read_boxes, write_boxes
+from assistant.web.texts import ENGLISH, SPANISH, explain, texts_for, without_links
+from tests.documents import ROOT
+
+UI = ROOT / "assistant" / "web" / "ui"
+
+
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from leaves(value, f"{path}.{key}")
+    else:
+        yield path, tree
+
+
+def test_both_languages_say_everything_and_fill_in_the_same() -> None:
+    for field in fields(ENGLISH):
+        english, spanish = dict(leaves(getattr(ENGLISH, field.name))), dict(leaves(getattr(SPANISH, field.name)))
+        assert english.keys() == spanish.keys()
+        for path, text in english.items():
+            assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", spanish[path])), path
+
+
+def test_the_pages_own_texts_are_there_in_both_languages() -> None:
+    english, spanish = (
+        dict(leaves(json.loads((UI / ".chainlit" / "translations" / f"{name}.json").read_text("utf-8"))))
+        for name in ("en-US", "es")
+    )
+    assert english.keys() == spanish.keys()
+    same = {path for path in english if english[path] == spanish[path]}
+    assert len(same) < 8  # "Chat", "S", "Debug" …
+
+
+def test_the_page_asks_for_no_label_that_is_not_there() -> None:
+    for element in (UI / "public" / "elements").glob("*.jsx"):
+        asked = set(re.findall(r"\blabels\.(\w+)", element.read_text("utf-8")))
+        assert asked <= ENGLISH.labels.keys(), element.name
+
+
+def test_nothing_in_the_page_comes_from_elsewhere() -> None:
+    for file in (path for path in UI.rglob("*") if path.suffix in (".css", ".js", ".jsx", ".json", ".toml", ".md")):
+        assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text("utf-8")), file.name
+
+
+@pytest.mark.parametrize(
+    ("tag", "language"), [("es", "es"), ("es-MX", "es"), ("ES-es", "es"), ("en-GB", "en"), ("fr", "en"), (None, "en")]
+)
+def test_the_browsers_language_decides(tag: str | None, language: str) -> None:
+    assert texts_for(tag).language == language
+
+
+def kinds(kind: type[PeritoError]) -> Iterator[type[PeritoError]]:
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield child
+            yield from kinds(child)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in kinds(PeritoError) if not kind.__subclasses__()])
+def test_every_error_is_explained_in_a_sentence(kind: type[PeritoError]) -> None:
+    error = kind("The file x.pdf is odd", "Do something about it")
+    assert "x.pdf" in explain(error, ENGLISH)
+    assert explain(error, SPANISH).endswith(".")
+    assert "--" not in explain(kind("The file x.pdf is odd"), ENGLISH)  # nobody types options into a chat
+
+
+CITED = Citation(1, "a.pdf", "abc", 3, (Box(0.1, 0.25, 0.5, 1.0),), Reader.OCR, 0.9, "quote")
+PICTURE = Citation(2, "attached picture", "", 1, (Box(0, 0, 1, 1),), Reader.OCR, 0.9, "quote")
+
+
+def answer(text: str, *citations: Citation) -> Answer:
+    return Answer("question", text, False, (), citations)
+
+
+def test_numbers_become_links_and_numbers_again() -> None:
+    text = "First [1], then [2][1], and [7] is no source."
+    linked = conversation.with_links(text, answer(text, CITED, PICTURE), ["picture-id"])
+    assert r"[\[1\]](/api/documents/abc/pages/3/image?boxes=0.1,0.25,0.5,1)" in linked
+    assert r"[\[2\]](/api/attachments/picture-id?source=2)" in linked
+    assert "[7]" in linked and r"\[7\]" not in linked
+    assert without_links(linked) == text
+
+
+def test_a_source_without_a_page_is_no_link() -> None:
+    assert conversation.with_links("See [2].", answer("See [2].", PICTURE)) == "See [2]."
+    assert conversation.source_props(answer("", CITED, PICTURE))["items"][-1]["number"] == 1
+
+
+def test_what_was_said_is_remembered_without_links_and_not_for_ever() -> None:
+    said = [("user", f"Question {n}") for n in range(20)] + [("assistant", r"So [\[1\]](/x)."), ("user", "  ")]
+    kept = conversation.remembered(said)
+    assert (kept[-1].role, kept[-1].text) == ("assistant", "So [1].")
+    assert len(kept) == conversation.REMEMBERED_MESSAGES
+
+
+def test_boxes_survive_the_way_through_a_url() -> None:
+    boxes = (Box(0, 0, 1, 1), Box.of(0.12345, 0.5, 0.99999, 0.75))
+    assert re.match(PATTERN, write_boxes(boxes))
+    back = read_boxes(write_boxes(boxes))
+    assert all(
+        abs(a - b) < 1e-4 for one, other in zip(back, boxes, strict=True) for a, b in zip(one, other, strict=True)
+    )
+
+
+def test_the_folder_of_the_page_holds_nothing_that_was_left_behind() -> None:
+    assert not [path for path in UI.rglob("*") if path.name in (".files", "__pycache__") or path.suffix == ".pyc"]
+    assert Path(UI / "public" / "logo_dark.svg").read_text().startswith("<svg")
