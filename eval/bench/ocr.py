@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def _picture(truth: Truth) -> Image.Image:
 
 async def _ours(pages: Sequence[Page]) -> Measured:
     measured = Measured("ours")
-    reader = OcrReader(OcrSettings(processes=PROCESSES))  # pyright: ignore[reportCallIssue]
+    reader = OcrReader(OcrSettings(processes=PROCESSES, page_seconds=600))  # pyright: ignore[reportCallIssue]
     try:
         await reader.warm()
         first = Image.open(pages[0].picture)
@@ -155,28 +156,38 @@ class _Watched:
     """CPU-seconds and largest resident memory of a reader's processes while the block runs."""
 
     def __init__(self, reader: OcrReader) -> None:
-        self._processes = [psutil.Process(pid) for pid in reader.pids]
+        self._reader = reader
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
+        self._spent: dict[int, float] = {}
         self.cpu = 0.0
         self.resident = 0
 
     def __enter__(self) -> _Watched:
-        self._before = self._cpu()
+        self._before = self._cpu_seconds()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
-        self.cpu = self._cpu() - self._before
+        self.cpu = self._cpu_seconds() - self._before
 
     def _watch(self) -> None:
         while not self._done.wait(0.2):
-            self.resident = max(self.resident, sum(process.memory_info().rss for process in self._processes))
+            self._cpu_seconds()
 
-    def _cpu(self) -> float:
-        return sum(process.cpu_times().user + process.cpu_times().system for process in self._processes)
+    def _cpu_seconds(self) -> float:
+        """Of all the reader's processes so far, those that were replaced included."""
+        resident = 0
+        for pid in self._reader.pids:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                times = process.cpu_times()
+                self._spent[pid] = times.user + times.system
+                resident += process.memory_info().rss
+        self.resident = max(self.resident, resident)
+        return sum(self._spent.values())
 
 
 def _plain(pages: Sequence[Page]) -> Measured:

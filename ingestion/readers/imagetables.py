@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MODEL_SIDE = 488.0  # slanet-plus sees a table fitted into a square of so many pixels
 MARGIN = 6  # pixels around the table that help the model
 PLACED = 0.75  # share of lines that must fall into the model's cells
+MERGED = 0.35  # share of cells with spans from which the model is guessing
 CROSSING = 0.1  # share of rows that may run across a gutter
 
 _SPAN = re.compile(r'(rowspan|colspan)="?(\d+)')
@@ -128,6 +129,8 @@ def _by_model(image: Pixels, region: Region, lines: Sequence[Line], columns: int
     tokens, boxes = list[str](found[0] or ()), np.asarray(found[1], np.float64)
     places = _places(tokens, _fitted(boxes, piece.shape[0], piece.shape[1]))
     if not places or abs(_width(places) - columns) > max(1, columns // 2):
+        return None
+    if sum(place.rows > 1 or place.columns > 1 for place in places) > MERGED * len(places):
         return None
     cells = [_nearest(line, places, x0, y0) for line in lines]
     if sum(fits for _, fits in cells) < PLACED * len(lines):

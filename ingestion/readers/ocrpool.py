@@ -15,10 +15,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -28,10 +28,12 @@ import psutil
 from assistant.core.domain import Box, Reading, Word
 from assistant.core.errors import PeritoError, WorkerDied
 from assistant.core.settings import OcrSettings
+from ingestion.readers.ocrwire import Channel
 
 log = logging.getLogger(__name__)
 
-START_SECONDS = 180.0  # loading the models on a busy machine
+START_SECONDS = 100.0  # loading the models on a busy machine
+PATIENCE = 3  # times ocr.page_seconds by the clock: a busy machine is not the page's fault
 TICK_SECONDS = 0.25  # how often a running page is looked at
 RUNAWAY = 1.5  # times ocr.memory_mb at which a process is killed in the middle of a page
 MEMORY_A_PROCESS = 1_500_000_000  # bytes to count on when nobody says how many processes
@@ -88,8 +90,7 @@ class OcrProcess:
                 stderr=self._errors,
                 env=_environment(),
             )
-        self._connection = Connection(ours.detach())
-        self._send(settings)
+        self._channel = Channel(ours, TICK_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -100,46 +101,48 @@ class OcrProcess:
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Until its models are loaded. ProcessGone; Misconfigured where there are no models."""
-        reply = self._receive(time.monotonic() + START_SECONDS, None)
+        """Until its models are loaded. ProcessGone, OutOfTime; Misconfigured where there are no models."""
+        reply = self._ask([pickle.dumps(self._settings)], START_SECONDS, None)
         if reply.error is not None:
             raise reply.error
 
     def run(self, job: Job, pixels: bytes | memoryview, cancelled: threading.Event) -> Reply:
-        """Have one page read. ProcessGone, OutOfTime and Cancelled leave the process dead."""
-        try:
-            self._connection.send(job)
-            self._connection.send_bytes(pixels)
-        except OSError:
-            raise ProcessGone(self._ending()) from None
+        """Have one page read. ProcessGone, OutOfTime and Cancelled leave the process to be killed."""
         self.pages += 1
-        return self._receive(time.monotonic() + self._settings.page_seconds, cancelled)
+        return self._ask([pickle.dumps(job), pixels], self._settings.page_seconds, cancelled)
 
     def kill(self) -> None:
         """End it now, whatever it does."""
         self._process.kill()
         self._process.wait()
-        self._connection.close()
+        self._channel.close()
         self._errors.close()
 
-    def _send(self, settings: OcrSettings) -> None:
-        try:
-            self._connection.send(settings)
-        except OSError:
-            raise ProcessGone(self._ending()) from None
+    def _ask(self, messages: Sequence[bytes | memoryview], seconds: float, cancelled: threading.Event | None) -> Reply:
+        deadline = time.monotonic() + PATIENCE * seconds
+        cpu_limit = self._cpu_seconds() + seconds
 
-    def _receive(self, deadline: float, cancelled: threading.Event | None) -> Reply:
-        while not self._connection.poll(TICK_SECONDS):
+        def still_worth_it() -> None:
             if cancelled is not None and cancelled.is_set():
                 raise Cancelled
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self._cpu_seconds() > cpu_limit:
                 raise OutOfTime
             self._check_memory()
+
         try:
-            reply: Reply = pickle.loads(self._connection.recv_bytes())
-        except (EOFError, OSError):
+            for message in messages:
+                self._channel.send(message, still_worth_it)
+            reply: Reply = pickle.loads(self._channel.receive(still_worth_it))
+        except EOFError:
             raise ProcessGone(self._ending()) from None
         return reply
+
+    def _cpu_seconds(self) -> float:
+        try:
+            times = psutil.Process(self.pid).cpu_times()
+        except psutil.Error:
+            return 0.0  # it is gone; the socket says so in a moment
+        return times.user + times.system
 
     def _check_memory(self) -> None:
         try:
@@ -212,7 +215,7 @@ class OcrPool:
             except OutOfTime:
                 self._discard(process)
                 raise WorkerDied(
-                    f"Reading the page took longer than {self._settings.page_seconds:g} seconds",
+                    f"Reading the page took longer than {self._settings.page_seconds:g} seconds of computing",
                     "Raise ocr.page_seconds and read the document again",
                 ) from None
             except BaseException:

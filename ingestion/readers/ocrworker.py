@@ -11,64 +11,66 @@ import os
 import pickle
 import queue
 import signal
+import socket
 import sys
 import threading
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assistant.core.domain import Reading
 from assistant.core.errors import PeritoError, WorkerDied
 from assistant.core.settings import OcrSettings
 from ingestion.readers.ocrpool import Job, Reply
+from ingestion.readers.ocrwire import Channel
 
 if TYPE_CHECKING:
     from ingestion.readers.ocrpage import PageReader
 
 log = logging.getLogger(__name__)
 
-Task = tuple[Job, bytes]
+Task = tuple[Job, bytearray]
 
 
 def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to answer; it then closes the socket
-    os.nice(5)  # answering people goes before reading pages
+    os.nice(2)  # answering people goes a little before reading pages
     logging.basicConfig(level=logging.WARNING)
-    connection = Connection(descriptor)
-    settings: OcrSettings = pickle.loads(connection.recv_bytes())
-    reader = _open(connection, settings)
+    channel = Channel(socket.socket(fileno=descriptor))
+    settings: OcrSettings = pickle.loads(channel.receive())
+    reader = _open(channel, settings)
     if reader is None:
         return
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
+    threading.Thread(target=_listen, args=(channel, tasks), daemon=True).start()
     while True:
         job, pixels = tasks.get()
-        _reply(connection, *_work(reader, job, pixels))
+        _reply(channel, *_work(reader, job, pixels))
 
 
-def _listen(connection: Connection, tasks: queue.SimpleQueue[Task]) -> None:
+def _listen(channel: Channel, tasks: queue.SimpleQueue[Task]) -> None:
     """Pass jobs on; end the process at once when the server is gone, whatever page it is at."""
     try:
         while True:
-            job: Job = pickle.loads(connection.recv_bytes())
-            tasks.put((job, connection.recv_bytes()))
-    except (EOFError, OSError):
+            job: Job = pickle.loads(channel.receive())
+            tasks.put((job, channel.receive()))
+    except EOFError:
         os._exit(0)
 
 
-def _open(connection: Connection, settings: OcrSettings) -> PageReader | None:
+def _open(channel: Channel, settings: OcrSettings) -> PageReader | None:
     from ingestion.readers.ocrpage import PageReader
 
     try:
         reader = PageReader.open(settings.models)
     except PeritoError as error:
-        _reply(connection, None, error)
+        _reply(channel, None, error)
         return None
-    _reply(connection, None, None)
+    _reply(channel, None, None)
     return reader
 
 
-def _work(reader: PageReader, job: Job, pixels: bytes) -> tuple[object, PeritoError | None]:
+def _work(reader: PageReader, job: Job, pixels: bytearray) -> tuple[Reading | None, PeritoError | None]:
     image = np.frombuffer(pixels, np.uint8).reshape(job.height, job.width, 3)
     try:
         if job.task == "structure":
@@ -85,13 +87,13 @@ def _work(reader: PageReader, job: Job, pixels: bytes) -> tuple[object, PeritoEr
         )
 
 
-def _reply(connection: Connection, reading: object, error: PeritoError | None) -> None:
+def _reply(channel: Channel, reading: Reading | None, error: PeritoError | None) -> None:
     import psutil
 
     resident = psutil.Process().memory_info().rss
     try:
-        connection.send_bytes(pickle.dumps(Reply(reading, error, resident)))  # type: ignore[arg-type]
-    except OSError:
+        channel.send(pickle.dumps(Reply(reading, error, resident)))
+    except EOFError:
         os._exit(0)
 
 
