@@ -115,7 +115,7 @@ class PdfFile:
 
     def _open(self, number: int) -> pdfium.PdfPage:
         if self._rescued is not None and number in self._rescued.missing:
-            raise self._lost(f"Page {number}")
+            raise self._lost(number, "it")
         try:
             return self._document[number - 1]
         except pdfium.PdfiumError as error:
@@ -125,11 +125,13 @@ class PdfFile:
         """What is left of a page may be the numbers of its letters in a font that is lost."""
         doubtful = self._rescued is not None and number in self._rescued.doubtful
         if doubtful and not is_legible(glyphs.codes, is_picture):
-            raise self._lost(f"The lettering of page {number}")
+            raise self._lost(number, "what its letters are")
 
-    def _lost(self, what: str) -> UnreadableFile:
-        how = "cut off" if self._rescued is not None and self._rescued.is_cut else "lost: the file is damaged"
-        return UnreadableFile(f"{what} of {self._name} was {how}", "Send a whole copy of the file")
+    def _lost(self, number: int, what: str) -> UnreadableFile:
+        how = "was cut off" if self._rescued is not None and self._rescued.is_cut else "is lost in the damage"
+        return UnreadableFile(
+            f"Page {number} of {self._name} cannot be read: {what} {how}", "Send a whole copy of the file"
+        )
 
     def _unreadable(self, number: int, why: str) -> UnreadableFile:
         return UnreadableFile(f"Page {number} of {self._name} cannot be read ({why.rstrip('.') or 'damaged'})")

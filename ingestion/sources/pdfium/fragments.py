@@ -15,11 +15,16 @@ _MOST_OBJECTS = 500_000
 _MOST_MARKS = 5_000_000  # places that look like an object's begin or end
 _MOST_UNPACKED = 96_000_000  # bytes of all object streams together; they are held in memory
 _LARGEST_HEAD = 8_000_000  # bytes of one dictionary
+_MOST_READ = 256_000_000  # bytes of all dictionaries, each as often as it is read
 
 _HEADER = re.compile(rb"(?<![0-9.])(\d{1,10})[\s\0]{1,8}\d{1,5}[\s\0]{0,8}\Z")
 _STREAM = re.compile(rb">>[\s\0]*+stream(?:\r\n|\n|\r)?")
 _LENGTH = re.compile(rb"/Length[\s\0]{0,20}(\d{1,12})(?![0-9])(?![\s\0]{1,20}\d{1,5}[\s\0]{1,20}R)")
 _STREAM_KINDS = re.compile(rb"/(?:ObjStm|XRef)(?![A-Za-z])")
+
+
+class TooMuch(Exception):
+    """The file holds more than a document ever does: a trap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +50,23 @@ class Fragments:
         self.is_cut = b"%%EOF" not in data[-2048:]
         self._packs: list[bytes] = []
         self._room = _MOST_UNPACKED
+        self._unread = _MOST_READ
         self._stream_end = -1  # the next "endstream" after the last place that was asked about
         self._scan()
         self._read_trailers()
 
     def head(self, number: int) -> bytes:
-        """An object's dictionary or value; empty when it is lost."""
+        """An object's dictionary or value; empty when it is lost. TooMuch."""
         fragment = self.objects.get(number)
-        return self._head(fragment) if fragment else b""
+        if fragment is None or fragment.end - fragment.start > _LARGEST_HEAD:
+            return b""
+        self._unread -= fragment.end - fragment.start
+        if self._unread < 0:
+            raise TooMuch
+        return (self.data if fragment.pack < 0 else self._packs[fragment.pack])[fragment.start : fragment.end]
 
     def dictionary(self, number: int) -> Dictionary | None:
         return read_dictionary(self.head(number))
-
-    def _head(self, fragment: Fragment) -> bytes:
-        data = self.data if fragment.pack < 0 else self._packs[fragment.pack]
-        return data[fragment.start : fragment.end]
 
     def _scan(self) -> None:
         position, start, number = 0, -1, 0
@@ -89,7 +96,7 @@ class Fragments:
             if not last or read_dictionary(self.data[start : min(border, start + _LARGEST_HEAD)]):
                 self._keep(number, Fragment(-1, start, border))
             return border
-        head = self.data[start : stream.start() + 2]
+        head = self.data[start : min(stream.start() + 2, start + _LARGEST_HEAD)]
         end, cut = self._end_of_stream(head, stream.end(), border, last)
         fragment = Fragment(-1, start, stream.start() + 2, (stream.end(), end), cut)
         if not _STREAM_KINDS.search(head) or not self._is_structure(fragment, head):
@@ -176,7 +183,7 @@ class Fragments:
             position = self.data.find(b"trailer", position) + 7
             if position < 7:
                 return
-            found = read_dictionary(self.data[position : position + 100_000])
+            found = read_dictionary(self.data[position : position + 8192])
             if found is not None:
                 self._read_trailer(found)
 

@@ -19,11 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assistant.core.errors import UnreadableFile
-from ingestion.sources.pdfium.fragments import Fragments
-from ingestion.sources.pdfium.leftpages import LeftPages
-from ingestion.sources.pdfium.syntax import Dictionary
+from ingestion.sources.pdfium.fragments import Fragments, TooMuch
+from ingestion.sources.pdfium.leftpages import LeftPages, PageTree
 
-_INHERITED = (b"Resources", b"MediaBox", b"CropBox", b"Rotate")
 _KEPT_OF_CATALOGUE = (b"AcroForm", b"OCProperties")
 _SAYS_NOTHING = tuple(map(ord, "\0\t\r\n \u00a0.\u00b7\u2026_-"))  # blanks, and what leads to page numbers
 _LEAST_LETTERS = 0.5  # of the characters that print: letters and digits
@@ -65,7 +63,7 @@ def rescue(path: Path, name: str) -> Rescued | None:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _rescue(Fragments(data), name)
-    except (OSError, ValueError):  # ValueError: nothing in it to map
+    except (OSError, ValueError, TooMuch):  # ValueError: nothing in it to map
         return None
 
 
@@ -82,24 +80,26 @@ def _rescue(fragments: Fragments, name: str) -> Rescued | None:
             f"{name} is damaged or cut off, and protected: what is left of it cannot be decrypted",
             "Send a whole copy, best one without protection",
         )
-    left = LeftPages(fragments)
-    slots = left.slots
-    states = [left.state(number) if number else "lost" for number in slots]
+    tree = PageTree(fragments)
+    left = LeftPages(fragments, tree)
+    by_number = {number: left.state(number) for number in set(filter(None, tree.slots))}
+    states = [by_number[number] if number else "lost" for number in tree.slots]
     if all(state == "lost" for state in states):
         return None
-    kept = [number if state != "lost" else None for number, state in zip(slots, states, strict=True)]
+    kept = [number if state != "lost" else None for number, state in zip(tree.slots, states, strict=True)]
+    doubtful = {number for number in set(filter(None, kept)) if left.is_doubtful(number)}
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
-        _Writer(fragments, left, file).write(kept)
+        _Writer(fragments, tree, left.mentioned, file).write(kept)
         file.seek(0)
         stack.pop_all()
     return Rescued(
         file=file,
-        page_count=len(slots),
+        page_count=len(kept),
         missing=frozenset(place for place, state in enumerate(states, 1) if state == "lost"),
         partial=frozenset(place for place, state in enumerate(states, 1) if state == "partial"),
-        doubtful=frozenset(place for place, page in enumerate(kept, 1) if page and left.is_doubtful(page)),
-        total_known=left.total_known,
+        doubtful=frozenset(place for place, page in enumerate(kept, 1) if page in doubtful),
+        total_known=tree.total_known,
         is_cut=fragments.is_cut,
     )
 
@@ -123,9 +123,11 @@ def is_legible(codes: NDArray[np.uint32], is_picture: bool) -> bool:
 class _Writer:
     """A file written from fragments."""
 
-    def __init__(self, fragments: Fragments, left: LeftPages, file: BinaryIO) -> None:
+    def __init__(self, fragments: Fragments, tree: PageTree, mentioned: set[int], file: BinaryIO) -> None:
         self._fragments = fragments
-        self._left = left
+        self._tree = tree
+        self._taken = mentioned | fragments.objects.keys()
+        self._passed_down: dict[tuple[int, bytes], int] = {}
         self._file = file
         self._offsets: dict[int, int] = {}
         self._fresh = 0
@@ -133,44 +135,46 @@ class _Writer:
     def write(self, kept: list[int | None]) -> None:
         """``kept``: the object numbers of the pages in order, None for a page that is missing."""
         self._file.write(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
-        catalogue, tree, nothing = self._number(), self._number(), self._number()
-        pages = self._write_pages(kept, tree, nothing)
+        catalogue, root, nothing = self._number(), self._number(), self._number()
+        for page in dict.fromkeys(filter(None, kept)):
+            self._write_page(page, root)
         for number in self._fragments.objects:
-            if number not in self._offsets and number not in self._left.structure:
+            if number not in self._offsets and number not in self._tree.nodes and number != self._tree.catalogue:
                 self._copy(number)
-        kids = b" ".join(b"%d 0 R" % number for number in pages)
-        self._write_object(tree, b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(pages), kids))
-        self._write_object(catalogue, b"<</Type/Catalog/Pages %d 0 R%s>>" % (tree, self._of_catalogue()))
+        kids = b" ".join(b"%d 0 R" % (page or nothing) for page in kept)
+        self._write_object(root, b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(kept), kids))
+        self._write_object(catalogue, b"<</Type/Catalog/Pages %d 0 R%s>>" % (root, self._of_catalogue()))
         self._write_table(catalogue)
 
     def _number(self) -> int:
-        """An object number that nothing has and nothing refers to."""
+        """An object number that nothing has and no page refers to."""
         self._fresh += 1
-        while self._fresh in self._fragments.objects or self._fresh in self._left.mentioned:
+        while self._fresh in self._taken:
             self._fresh += 1
         return self._fresh
 
-    def _write_pages(self, kept: list[int | None], tree: int, nothing: int) -> list[int]:
-        numbers: list[int] = []
-        for page in kept:
-            number = nothing if page is None else page if page not in self._offsets else self._number()
-            numbers.append(number)
-            found = self._fragments.dictionary(page) if page is not None else None
-            if found is not None:
-                self._write_object(number, self._page(found, tree))
-        return numbers
-
-    def _page(self, found: Dictionary, tree: int) -> bytes:
+    def _write_page(self, number: int, root: int) -> None:
+        found = self._fragments.dictionary(number)
+        if found is None:
+            return
         entries = {key: value for key, value in found.entries.items() if key != b"Parent"}
-        for key in _INHERITED:
-            value = entries.get(key) or self._left.inherited(found, key)
-            if value:
-                entries[key] = value
+        for key, (node, value) in self._tree.inherited(found).items():
+            if key not in entries:
+                entries[key] = self._once(node, key, value)
+        if b"MediaBox" not in entries and self._tree.usual_box:
+            entries[b"MediaBox"] = self._tree.usual_box
         body = b"".join(b"/%s %s\n" % entry for entry in entries.items())
-        return b"<<%s/Parent %d 0 R>>" % (body, tree)
+        self._write_object(number, b"<<%s/Parent %d 0 R>>" % (body, root))
+
+    def _once(self, node: int, key: bytes, value: bytes) -> bytes:
+        """A reference to what a node passes down to many pages."""
+        if (node, key) not in self._passed_down:
+            self._passed_down[node, key] = self._number()
+            self._write_object(self._passed_down[node, key], value)
+        return b"%d 0 R" % self._passed_down[node, key]
 
     def _of_catalogue(self) -> bytes:
-        found = self._fragments.dictionary(self._left.catalogue)
+        found = self._fragments.dictionary(self._tree.catalogue)
         entries = found.entries if found else {}
         return b"".join(b"/%s %s" % (key, entries[key]) for key in _KEPT_OF_CATALOGUE if key in entries)
 
