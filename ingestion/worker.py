@@ -14,16 +14,16 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
 from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading
-from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TooLarge, TransientError
+from assistant.core.errors import AccessDenied, BadRequest, NotFound, PeritoError, TooLarge, TransientError
 from assistant.core.ports import Progress, Submission, Upload
 from assistant.core.settings import LimitSettings
 from ingestion.chunks import Carry
@@ -40,6 +40,9 @@ DOCUMENTS_AT_ONCE = 3  # a long document does not hold up the short ones behind 
 EMBED_BATCH = 16
 RETRY_SECONDS = (1.0, 5.0, 15.0, 60.0)  # then every minute, until there is room again
 EVERYTHING = Access("worker", None)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Worker:
@@ -62,7 +65,7 @@ class Worker:
         self._limits = limits
         self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._listeners: dict[str, set[asyncio.Queue[Progress]]] = defaultdict(set)
+        self._listeners: dict[str, set[asyncio.Queue[Progress | None]]] = defaultdict(set)
         self._to_embed = asyncio.Event()
         self._embedded = asyncio.Event()
         self._embedder: asyncio.Task[None] | None = None
@@ -96,7 +99,7 @@ class Worker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._ocr.aclose()
+        await self._pipeline.aclose()
 
     # -- the kernel's Ingestion ---------------------------------------------------------------
 
@@ -115,14 +118,17 @@ class Worker:
         return Submission(claimed, duplicate=not created)
 
     async def progress(self, document_id: str, access: Access) -> AsyncIterator[Progress]:
-        """What happens to a document, from now until its end (the last one is final)."""
-        queue: asyncio.Queue[Progress] = asyncio.Queue()
+        """What happens to a document, from now until its end (the last one is final). NotFound, also when it
+        is deleted meanwhile."""
+        queue: asyncio.Queue[Progress | None] = asyncio.Queue()
         self._listeners[document_id].add(queue)
         try:
             document = await asyncio.to_thread(self._catalogue.document, document_id, access)
             yield Progress(document)
             while not document.status.is_final:
                 progress = await queue.get()
+                if progress is None:
+                    raise NotFound(f"{document.name} was deleted", "See the list of documents for what there is")
                 document = progress.document
                 yield progress
         finally:
@@ -142,8 +148,7 @@ class Worker:
         """Remove points, rows and blobs, and verify that none is left."""
         await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
         await self._stop(document_id)
-        await asyncio.to_thread(self._remove, document_id, access)
-        self._tell(document_id, None)
+        await self._remove(document_id, access)
 
     async def read_image(self, image: Image) -> Reading:
         """Read a picture without keeping it."""
@@ -213,7 +218,11 @@ class Worker:
     def _launch(self, document: Document) -> None:
         task = asyncio.create_task(self._run(document), name=f"read {document.name}")
         self._running[document.id] = task
-        task.add_done_callback(lambda _: self._running.pop(document.id, None))
+        task.add_done_callback(lambda ended: self._let_go(document.id, ended))
+
+    def _let_go(self, document_id: str, task: asyncio.Task[None]) -> None:
+        if self._running.get(document_id) is task:
+            del self._running[document_id]
 
     async def _stop(self, document_id: str) -> None:
         task = self._running.get(document_id)
@@ -227,7 +236,9 @@ class Worker:
         while True:
             try:
                 async with self._slots:
-                    await self._read(document)
+                    await self._read_or_fail(document)
+                return
+            except NotFound:  # deleted meanwhile
                 return
             except TransientError as error:
                 delay = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
@@ -235,14 +246,19 @@ class Worker:
                 await self._note(document.id, str(error))
                 await asyncio.sleep(delay)
                 attempt += 1
-            except PeritoError as error:
-                await self._end(document.id, DocumentStatus.FAILED, str(error))
-                return
-            except Exception as error:  # a bad document never kills the worker
-                log.exception("%s could not be read", document.name)
-                message = f"{document.name} could not be read: {type(error).__name__}: {error}."
-                await self._end(document.id, DocumentStatus.FAILED, message)
-                return
+
+    async def _read_or_fail(self, document: Document) -> None:
+        """Read it, or write down why it cannot be read. TransientError; NotFound when it is there no more."""
+        try:
+            await self._read(document)
+        except TransientError:
+            raise
+        except PeritoError as error:
+            await self._end(document.id, DocumentStatus.FAILED, str(error))
+        except Exception as error:  # a bad document never kills the worker
+            log.exception("%s could not be read", document.name)
+            message = f"{document.name} could not be read: {type(error).__name__}: {error}."
+            await self._end(document.id, DocumentStatus.FAILED, message)
 
     async def _read(self, document: Document) -> None:
         done = await asyncio.to_thread(self._catalogue.pages_done, document.id)
@@ -254,15 +270,12 @@ class Worker:
         with source:
             async for page in self._pipeline.read_document(source, done):
                 carry = carries.get(max((number for number in carries if number < page.number), default=0), Carry())
-                document, carries[page.number] = await asyncio.to_thread(self._publish, document, page, carry)
+                document, carries[page.number] = await _to_its_end(self._publish, document, page, carry)
                 carries.pop(page.number - 64, None)
-                self._to_embed.set()
-                self._embedded.clear()
+                self._embed_soon()
                 self._tell(document.id, Progress(document, page))
-        await asyncio.to_thread(
-            self._publisher.finish_document, document, self._catalogue.pages(document.id, EVERYTHING)
-        )
-        document = await asyncio.to_thread(self._catalogue.document, document.id, EVERYTHING)
+        document = await _to_its_end(self._finish, document)
+        self._embed_soon()
         error = await asyncio.to_thread(self._first_error, document.id) if document.pages_failed else ""
         error = " ".join(filter(None, (source.damage, error)))
         seconds = before + time.perf_counter() - started
@@ -273,6 +286,11 @@ class Worker:
         carry = self._publisher.publish_page(document, page, carry)
         self._catalogue.put_page(document.id, page)
         return self._catalogue.document(document.id, EVERYTHING), carry
+
+    def _finish(self, document: Document) -> Document:
+        """Publish the whole once more, now that every page is known."""
+        self._publisher.finish_document(document, self._catalogue.pages(document.id, EVERYTHING))
+        return self._catalogue.document(document.id, EVERYTHING)
 
     def _blob_path(self, document_id: str) -> Path:
         return self._blobs.path(self._catalogue.blob(document_id, EVERYTHING))
@@ -286,9 +304,9 @@ class Worker:
         changes: dict[str, object] = {"status": status, "error": error}
         if seconds is not None:
             changes["seconds"] = seconds
+        if status is DocumentStatus.COMPLETE:  # before it says so: after a crash in between it is ended once more
+            await self._drop_older(await asyncio.to_thread(self._catalogue.document, document_id, EVERYTHING))
         document = await self._update(document_id, **changes)
-        if status is DocumentStatus.COMPLETE:
-            await self._drop_older(document)
         log.info(
             "%s: %s, %d of %d pages read",
             document.name,
@@ -299,10 +317,10 @@ class Worker:
         self._tell(document_id, Progress(document))
 
     async def _drop_older(self, document: Document) -> None:
-        """The versions this one replaces, now that it is whole."""
+        """Remove the versions this one replaces, now that it is whole."""
         for old in await asyncio.to_thread(self._catalogue.older_versions, document):
             await self._stop(old.id)
-            await asyncio.to_thread(self._remove, old.id, EVERYTHING)
+            await self._remove(old.id, EVERYTHING)
 
     async def _note(self, document_id: str, error: str) -> None:
         """Say why a document waits, where that can still be written down."""
@@ -320,29 +338,51 @@ class Worker:
         return await asyncio.to_thread(update)
 
     def _tell(self, document_id: str, progress: Progress | None) -> None:
+        """Pass ``progress`` on to whoever follows the document; None: there is none any more."""
         for queue in self._listeners.get(document_id, ()):
-            if progress is not None:
-                queue.put_nowait(progress)
+            queue.put_nowait(progress)
 
-    def _remove(self, document_id: str, access: Access) -> None:
-        self._publisher.withdraw(document_id)
-        self._discard(self._catalogue.delete_document(document_id, access))
+    async def _remove(self, document_id: str, access: Access) -> None:
+        def remove() -> None:
+            self._publisher.withdraw(document_id)
+            self._discard(self._catalogue.delete_document(document_id, access))
+
+        await asyncio.to_thread(remove)
+        self._tell(document_id, None)
 
     # -- embedding ----------------------------------------------------------------------------
+
+    def _embed_soon(self) -> None:
+        self._to_embed.set()
+        self._embedded.clear()
 
     async def _embed_forever(self) -> None:
         """Give waiting chunks their dense vectors, a small batch at a time."""
         while True:
             await self._to_embed.wait()
+            self._to_embed.clear()  # before looking: what is published meanwhile sets it again
             try:
                 embedded = await asyncio.to_thread(self._publisher.embed_pending, EMBED_BATCH, lambda: self._stopping)
-            except PeritoError as error:
-                log.warning("embedding waits: %s", error)
+            except Exception as error:  # words are found without vectors; nothing may end the embedding for good
+                log.warning("embedding waits: %s", error, exc_info=not isinstance(error, PeritoError))
+                self._to_embed.set()
                 await asyncio.sleep(RETRY_SECONDS[1])
                 continue
-            if not embedded:
-                self._to_embed.clear()
+            if embedded:
+                self._to_embed.set()
+            elif not self._to_embed.is_set():
                 self._embedded.set()
+
+
+async def _to_its_end(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """``function`` in a thread. A thread cannot be stopped: who is cancelled waits for it first, so that nothing
+    is written behind the back of a deletion."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.gather(work, return_exceptions=True)
+        raise
 
 
 def ending(document: Document, *, whole: bool) -> DocumentStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -35,10 +36,10 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 async def taken_in(perito: Perito, path: Path, name: str = "", collection: str = "default") -> Document:
     submission = await perito.worker.submit(Upload(path, name or path.name, collection), EVERYONE)
-    async for progress in perito.worker.progress(submission.document.id, EVERYONE):
-        document = progress.document
+    async for _ in perito.worker.progress(submission.document.id, EVERYONE):
+        pass
     await perito.worker.drain()
-    return perito.catalogue.document(document.id, EVERYONE)
+    return perito.catalogue.document(submission.document.id, EVERYONE)
 
 
 async def test_pages_are_published_and_embedded(perito: Perito, tmp_path: Path) -> None:
@@ -151,6 +152,96 @@ async def test_a_truncated_pdf_is_partial_and_says_what_is_missing(perito: Perit
     pages = list(perito.catalogue.pages(document.id, EVERYONE))
     assert len(pages) == document.pages
     assert any(page.status is PageStatus.READ and "word processor" in page.text for page in pages)
+
+
+async def test_who_follows_a_document_hears_that_it_was_deleted(
+    perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published, go_on = asyncio.Event(), asyncio.Event()
+    loop, publisher = asyncio.get_running_loop(), perito.worker._publisher  # pyright: ignore[reportPrivateUsage]
+    publish_page = publisher.publish_page
+
+    def slow(*arguments: Any) -> Any:
+        loop.call_soon_threadsafe(published.set)
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(20)
+        return publish_page(*arguments)
+
+    monkeypatch.setattr(publisher, "publish_page", slow)
+    submission = await perito.worker.submit(Upload(written(tmp_path, "a.txt", "Un texto."), "a.txt"), EVERYONE)
+    steps = perito.worker.progress(submission.document.id, EVERYONE)
+    await anext(steps)
+    await published.wait()
+    deleting = asyncio.create_task(perito.worker.delete(submission.document.id, EVERYONE))
+    await asyncio.sleep(0.05)
+    go_on.set()  # the page is published after the deletion was asked for
+    await deleting
+    with pytest.raises(NotFound):
+        async for _ in steps:
+            pass
+    assert perito.index.count(submission.document.id) == 0
+
+
+async def test_a_failure_of_the_embedder_is_waited_out(
+    perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any kind: what is no error of ours must not end the embedding either."""
+    embed, tries = perito.embedder.embed_passages, 0
+
+    def broken_once(texts: list[str]) -> list[list[float]]:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise RuntimeError("the engine broke")
+        return embed(texts)
+
+    monkeypatch.setattr(perito.embedder, "embed_passages", broken_once)
+    monkeypatch.setattr(worker_module, "RETRY_SECONDS", (0.01, 0.01))
+    document = await taken_in(perito, written(tmp_path, "a.txt", "Esto se encuentra también por su sentido."))
+    assert document.chunks == document.chunks_embedded > 0
+
+
+async def test_a_crash_before_the_old_version_is_dropped_is_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings()
+    async with open_perito(settings) as perito:
+        await taken_in(perito, written(tmp_path, "plan.txt", "El plazo termina en marzo."))
+        dropping = asyncio.Event()
+
+        async def never(_: Document) -> None:
+            dropping.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(perito.worker, "_drop_older", never)
+        path = written(tmp_path, "plan.txt", "El plazo termina en octubre.")
+        submission = await perito.worker.submit(Upload(path, "plan.txt"), EVERYONE)
+        await dropping.wait()
+    async with open_perito(settings) as perito:
+        await perito.worker.drain()
+        assert [document.id for document in perito.catalogue.documents(EVERYONE)] == [submission.document.id]
+
+
+async def test_a_full_disk_does_not_lose_that_a_document_failed(
+    perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, tries = perito.catalogue.update_document, 0
+
+    def full_once(document: Document) -> None:
+        nonlocal tries
+        tries += document.status is DocumentStatus.FAILED
+        if document.status is DocumentStatus.FAILED and tries == 1:
+            raise DiskFull("The disk is full")
+        update(document)
+
+    def gone(*_: object) -> Any:
+        raise NotFound("There is no file with that key")
+
+    monkeypatch.setattr(perito.catalogue, "update_document", full_once)
+    monkeypatch.setattr(perito.worker, "_blob_path", gone)
+    monkeypatch.setattr(worker_module, "RETRY_SECONDS", (0.01,))
+    document = await taken_in(perito, written(tmp_path, "a.txt", "Un texto."))
+    assert document.status is DocumentStatus.FAILED
+    assert "no file" in document.error
 
 
 @pytest.mark.parametrize(
