@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def prepare(settings: Settings, door: Door) -> Path:
     shutil.rmtree(root, ignore_errors=True)
     with as_file(files("assistant.web") / "ui") as ours:
         shutil.copytree(ours, root)
+    for path in (root, *root.rglob("*")):  # the package may be installed for reading only
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
     _add_labels(root / "public" / "perito.js")
     os.environ.update(
         CHAINLIT_APP_ROOT=str(root),
