@@ -36,12 +36,12 @@ class FileReader:
 
 @contextlib.asynccontextmanager
 async def file_reader(settings: Settings) -> AsyncGenerator[FileReader]:
-    """A reader with its OCR processes, which end with it."""
-    pipeline, ocr = build_pipeline(settings, lambda _: None)
+    """A reader with its OCR processes and connections, which end with it."""
+    pipeline, _ = build_pipeline(settings, lambda _: None)
     try:
         yield FileReader(settings, pipeline)
     finally:
-        await ocr.aclose()
+        await pipeline.aclose()
 
 
 def fingerprint(file: Path) -> str:

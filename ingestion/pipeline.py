@@ -79,6 +79,12 @@ class Pipeline:
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
 
+    async def aclose(self) -> None:
+        """End the OCR processes and the VLM's connections."""
+        await self._ocr.aclose()
+        if self._vlm is not None:
+            await self._vlm.aclose()
+
     async def read_page(self, source: Source, number: int) -> PageReading:
         """One page, whatever happens: what cannot be read comes back FAILED with the reason."""
         started = time.perf_counter()
@@ -131,12 +137,12 @@ class Pipeline:
         except PeritoError as error:  # down, busy, or set wrongly: what was read cheaply is not lost for it
             log.warning("page %d keeps its cheap reading: %s", page.number, error)
             return draft, replace(judgement, reason=f"{judgement.reason} {error.message}, so the first reading stands.")
-        if not reading.blocks:
-            kept = replace(draft, readings=(*draft.readings, reading))
-            return kept, replace(judgement, reason=f"{judgement.reason} {reading.note}".strip())
-        blocks = replace_regions(draft.blocks, reading.blocks, regions)
-        better = Draft(blocks, (*draft.readings, reading), image)
-        return better, judge_page(plan, blocks, better.readings, self._settings.triage)
+        draft = replace(draft, readings=(*draft.readings, reading))
+        answered = tuple(region for region in regions if any(block.bbox == region for block in reading.blocks))
+        if not reading.blocks or (regions and not answered):
+            return draft, replace(judgement, reason=f"{judgement.reason} {reading.note}".strip())
+        draft = replace(draft, blocks=replace_regions(draft.blocks, reading.blocks, answered))
+        return draft, judge_page(plan, draft.blocks, draft.readings, self._settings.triage)
 
 
 def failed_page(number: int, error: str) -> PageReading:

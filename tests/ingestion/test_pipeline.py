@@ -11,9 +11,10 @@ from PIL.Image import Image
 from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, PageReading, PageStatus, Reader, Reading, Word
 from assistant.core.errors import EndpointDown, Misconfigured, UnreadableFile, WorkerDied
 from assistant.core.settings import LimitSettings, load_settings
-from ingestion.pipeline import Pipeline, StructuringReader
+from ingestion.pipeline import Draft, Pipeline, StructuringReader
 from ingestion.readers.ocr import OcrReader
 from ingestion.sources import open_source
+from ingestion.triage import Judgement, plan_page
 from tests.documents import shared
 
 
@@ -86,6 +87,32 @@ async def test_whatever_the_vlm_does_the_ocrs_reading_stands(
     assert page.status is PageStatus.LOW_CONFIDENCE
     assert page.text
     assert page.receipt.wants_vlm
+
+
+async def test_regions_that_got_no_answer_keep_what_the_ocr_read() -> None:
+    """Of two regions the VLM answers for one: the other's text must not go with it."""
+    top, bottom = Box.of(0, 0, 1, 0.5), Box.of(0, 0.5, 1, 1)
+    path = shared("charts_figures/embedded-images.pdf")
+    cheap = Reading(
+        Reader.OCR,
+        (
+            Block(BlockKind.PARAGRAPH, "kept", bottom, 0.9, Reader.OCR),
+            Block(BlockKind.PARAGRAPH, "old", top, 0.9, Reader.OCR),
+        ),
+        0.9,
+        0.1,
+    )
+    better = Reading(
+        Reader.VLM, (Block(BlockKind.PARAGRAPH, "new", top, 0.9, Reader.VLM),), 0.9, 0.1, note="one was cut off"
+    )
+    pipeline = Pipeline(load_settings(), ScriptedReader(cheap), ScriptedReader(better), in_flight=1)
+    with open_source(path, name=path.name, limits=LimitSettings()) as source:  # pyright: ignore[reportCallIssue]
+        page = source.page(1)
+        plan = plan_page(page, load_settings().triage)
+        draft = Draft(cheap.blocks, (cheap,))
+        judgement = Judgement(PageStatus.READ, 0.9, wants_vlm=True, vlm_regions=(top, bottom))
+        draft, _ = await pipeline._read_expensively(ScriptedReader(better), page, plan, draft, judgement)
+    assert {block.text for block in draft.blocks} == {"kept", "new"}
 
 
 async def test_clean_print_never_reaches_the_vlm(ocr_reader: OcrReader) -> None:
