@@ -6,6 +6,7 @@ import-linter holds the directions between packages (pyproject.toml); what it ca
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
 import statistics
 import subprocess
@@ -123,6 +124,22 @@ def test_every_library_has_one_home(library):
     assert all(any(name.startswith(home) for home in allowed) for name in used), f"{library}: {sorted(used)}"
     unused = [home for home in allowed if not any(name.startswith(home) for name in used)]
     assert not unused, f"{library} is no longer imported in {unused}"
+
+
+def test_what_the_product_imports_comes_with_a_default_installation():
+    """A library that only the development tools bring would be missed by whoever just runs `make serve`."""
+    lock = (ROOT / "requirements.txt").read_text("utf-8")
+    locked = {re.sub(r"[-_.]+", "-", name).lower() for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    distributions = importlib.metadata.packages_distributions()
+    missing = {
+        library
+        for file in SOURCES
+        if not name_of(file).startswith("eval/bench/")
+        for library in {module.split(".")[0] for module in imports(file)}
+        if library not in (*sys.stdlib_module_names, *PACKAGES)
+        and not locked & {re.sub(r"[-_.]+", "-", name).lower() for name in distributions.get(library, [library])}
+    }
+    assert missing <= {"sentence_transformers"}, "an extra's library, or one for pyproject.toml and `make lock`"
 
 
 HEAVY = ("chainlit", "llama_index", "qdrant_client", "qdrant_edge", "paddleocr", "paddlex", "onnxruntime", "cv2",
