@@ -60,6 +60,11 @@ class Assistant:
                     yield piece
         yield draft.finished(self.clock() - started, account.lines)
 
+    async def aclose(self) -> None:
+        """Close the models' connections."""
+        for model in filter(None, (self.model, self.pictures.vlm)):
+            await model.aclose()
+
     async def _from_documents(
         self, asked: Question, draft: Draft, account: Account, history: Sequence[Message], _: Sequence[bytes]
     ) -> AsyncGenerator[str]:

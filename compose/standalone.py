@@ -52,6 +52,7 @@ async def open_perito(settings: Settings) -> AsyncGenerator[Perito]:
             yield perito
         finally:
             await perito.worker.aclose()
+            await perito.assistant.aclose()
             await asyncio.to_thread(perito.index.close)
             perito.catalogue.close()
 

@@ -189,6 +189,9 @@ class FakeChatModel:
             self.record(usage)
         yield Completion("".join(told), usage)
 
+    async def aclose(self) -> None:
+        pass
+
     async def complete(self, messages: Sequence[Message], *, purpose: str) -> Completion:
         async for piece in self.stream(messages, purpose=purpose):
             if isinstance(piece, Completion):

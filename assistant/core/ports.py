@@ -130,6 +130,10 @@ class ChatModel(Protocol):
 
     async def complete(self, messages: Sequence[Message], *, purpose: str) -> Completion: ...
 
+    async def aclose(self) -> None:
+        """Close the connections; whoever was given the model to own it does so."""
+        ...
+
 
 class ImageReader(Protocol):
     """OCR or a VLM: what stands on a picture."""

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from assistant.core.domain import WHOLE_PAGE, Block, Box, Reader, Reading
 from assistant.core.errors import PermanentError
@@ -31,13 +31,6 @@ DEFAULT_CONFIDENCE = 0.8  # where the endpoint tells no probabilities: better th
 MARGIN = 0.01  # of the page's longer side, left around a region so that no letter is cut
 LONGEST_CROP = 20  # length to width of a crop; white paper is added beyond, so that lines keep their shape
 TOKEN_SLACK = 16  # by which reported visual tokens may differ from ours
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """A model with connections to close."""
-
-    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +81,7 @@ class VlmReader:
 
     async def aclose(self) -> None:
         """Close the model's connections: the reader owns the model it was given."""
-        if isinstance(self._model, Closing):
-            await self._model.aclose()
+        await self._model.aclose()
 
     async def _read_region(self, image: Image, region: Box) -> Crop:
         started = time.perf_counter()
