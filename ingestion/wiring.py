@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from assistant.core.blobs import FolderBlobStore
@@ -14,19 +13,18 @@ from ingestion.pipeline import Pipeline
 from ingestion.publish import Publisher
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.vlm import VlmReader
-from ingestion.worker import Worker
+from ingestion.worker import Worker, charged
 
 
 def build_pipeline(settings: Settings, record: Callable[[Usage], None]) -> tuple[Pipeline, OcrReader]:
-    """The pipeline and the OCR processes it works with (to be closed by whoever owns them)."""
+    """The pipeline, which closes what it works with, and its OCR. ``record`` gets what the VLM used."""
     ocr = OcrReader(settings.ocr)
     vlm = None
     if settings.vlm.configured:
         from assistant.core.llm import OpenAIChatModel
 
         vlm = VlmReader(OpenAIChatModel(settings.vlm, record), settings.vlm)
-    processes = settings.ocr.processes or os.cpu_count() or 1
-    in_flight = processes + 1 + (settings.vlm.concurrency if vlm else 0)
+    in_flight = ocr.processes + 1 + (settings.vlm.concurrency if vlm else 0)
     return Pipeline(settings, ocr, vlm, in_flight), ocr
 
 
@@ -34,6 +32,6 @@ def build_worker(
     settings: Settings, *, catalogue: SqlCatalogue, blobs: FolderBlobStore, index: ChunkIndex, embedder: Embedder
 ) -> Worker:
     """The worker over the given stores."""
-    pipeline, ocr = build_pipeline(settings, catalogue.record)
+    pipeline, ocr = build_pipeline(settings, charged(catalogue.record))
     publisher = Publisher(catalogue, index, embedder, settings.chunking)
     return Worker(pipeline, publisher, catalogue, blobs, ocr, settings.limits)

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
-from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading
+from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading, Usage
 from assistant.core.errors import AccessDenied, BadRequest, NotFound, PeritoError, TooLarge, TransientError
 from assistant.core.ports import Progress, Submission, Upload
 from assistant.core.settings import LimitSettings
@@ -40,6 +41,8 @@ DOCUMENTS_AT_ONCE = 3  # a long document does not hold up the short ones behind 
 EMBED_BATCH = 16
 RETRY_SECONDS = (1.0, 5.0, 15.0, 60.0)  # then every minute, until there is room again
 EVERYTHING = Access("worker", None)
+
+_being_read: ContextVar[Document | None] = ContextVar("being_read", default=None)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -261,6 +264,7 @@ class Worker:
             await self._end(document.id, DocumentStatus.FAILED, message)
 
     async def _read(self, document: Document) -> None:
+        _being_read.set(document)
         done = await asyncio.to_thread(self._catalogue.pages_done, document.id)
         document = await self._update(document.id, status=DocumentStatus.READING, error="")
         started, before = time.perf_counter(), document.seconds
@@ -372,6 +376,18 @@ class Worker:
                 self._to_embed.set()
             elif not self._to_embed.is_set():
                 self._embedded.set()
+
+
+def charged(record: Callable[[Usage], None]) -> Callable[[Usage], None]:
+    """``record`` for models that read pages: they know what they used, the worker knows for which document."""
+
+    def charge(usage: Usage) -> None:
+        document = _being_read.get()
+        if document is not None:
+            usage = replace(usage, user=document.owner, collection=document.collection, document_id=document.id)
+        record(usage)
+
+    return charge
 
 
 async def _to_its_end(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from assistant.core.domain import Access, Document, DocumentStatus, PageStatus
+from assistant.core.domain import Access, Document, DocumentStatus, PageReading, PageStatus, Usage
 from assistant.core.errors import AccessDenied, BadRequest, DiskFull, EmptyFile, NotFound, TooLarge, UnsupportedFile
 from assistant.core.ports import Upload
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
 from ingestion import worker as worker_module
-from ingestion.worker import displayed_name
+from ingestion.worker import charged, displayed_name
 from tests.documents import shared
 
 EVERYONE = Access("test", None)
@@ -179,6 +179,22 @@ async def test_who_follows_a_document_hears_that_it_was_deleted(
         async for _ in steps:
             pass
     assert perito.index.count(submission.document.id) == 0
+
+
+async def test_what_reading_a_page_costs_is_charged_to_its_document(
+    perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[Usage] = []
+    pipeline, record = perito.worker._pipeline, charged(lines.append)  # pyright: ignore[reportPrivateUsage]
+    read_page = pipeline.read_page
+
+    async def at_a_price(*arguments: Any) -> PageReading:
+        await asyncio.to_thread(record, Usage("page", "a model", prompt_tokens=100))
+        return await read_page(*arguments)
+
+    monkeypatch.setattr(pipeline, "read_page", at_a_price)
+    document = await taken_in(perito, written(tmp_path, "a.txt", "Un texto."), collection="legal")
+    assert lines == [Usage("page", "a model", 100, user="test", collection="legal", document_id=document.id)]
 
 
 async def test_a_failure_of_the_embedder_is_waited_out(
