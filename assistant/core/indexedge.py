@@ -1,15 +1,18 @@
 """The embedded point store: Qdrant Edge, the engine of Qdrant in our process (`qdrant-edge-py`).
 
-Edge has no background optimiser, so we call it: HNSW graphs are built in a thread of ours after enough new
-points, while searches and writes go on. A write is in Edge's log when it returns and survives a crash of the
-process. One process owns the folder.
+A write is in Edge's log when it returns and survives a crash of the process. One process owns the folder: it
+holds ``index.json``, which says what the index was made with and which folder beside it is the shard. Up to some
+20,000 chunks a search compares all vectors (a millisecond); then graphs are built on a copy (``edgegraphs``).
 """
 
 from __future__ import annotations
 
 import json
-import logging
+import os
+import shutil
+import sys
 import threading
+import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,7 @@ from typing import Any
 
 import qdrant_edge as qe
 
+from assistant.core.edgegraphs import GraphBuilder
 from assistant.core.errors import DiskFull, StoreBusy, StoreMismatch
 from assistant.core.index import (
     CANDIDATES,
@@ -37,38 +41,42 @@ from assistant.core.index import (
     Where,
 )
 
-log = logging.getLogger(__name__)
-
-OPTIMISE_AFTER = 5_000  # points written; a plain scan over as many costs about a millisecond
+DESCRIPTION = "index.json"
 
 
 class EdgeStore:
     """A ``PointStore`` in a folder. Open it with ``open``."""
 
-    def __init__(self, shard: qe.EdgeShard) -> None:
-        self._shard = shard
+    def __init__(self, folder: Path, shard: qe.EdgeShard, spec: IndexSpec) -> None:
+        self._folder = folder
+        self._shard = shard  # replaced when a copy with graphs is ready; take it once for each operation
+        self._spec = spec
         self._writing = threading.Lock()
-        self._optimiser = Optimiser(shard.optimize, shard.info().points_count)
-        self._optimiser.wrote(max(0, shard.info().points_count - shard.info().indexed_vectors_count))
+        self._journal: list[qe.UpdateOperation] | None = None  # what the copy being made does not have yet
+        self._builder = GraphBuilder(self._rebuild, shard.info().points_count, _without_graph(shard))
 
     @classmethod
     def open(cls, folder: Path, spec: IndexSpec) -> EdgeStore:
         """Open the store in ``folder``, or make it. StoreBusy, StoreMismatch, DiskFull."""
-        described = folder / "index.json"
-        shard = folder / "shard"
         with _translated(folder):
-            shard.mkdir(parents=True, exist_ok=True)
-            if (shard / "segments").exists():
-                spec.check(_read_description(described), f"The index in {folder}")
-                return cls(qe.EdgeShard.load(str(shard)))
-            _write_description(described, spec)
-            return cls(_create(shard, spec.dimension))
+            folder.mkdir(parents=True, exist_ok=True)
+            current = _current_shard(folder, spec)
+            if (current / "segments").exists():
+                shard = qe.EdgeShard.load(str(current))
+            else:
+                shutil.rmtree(current, ignore_errors=True)  # a first start that was cut off
+                current.mkdir()
+                shard = _create(current, spec.dimension)
+            for other in folder.glob("shard-*"):  # copies that a crash left behind; only the owner gets here
+                if other != current:
+                    shutil.rmtree(other, ignore_errors=True)
+            return cls(folder, shard, spec)
 
     def upsert(self, points: Sequence[Point]) -> None:
         """Write ``points``."""
         if points:
             self._update([qe.UpdateOperation.upsert_points([_edge_point(point) for point in points])])
-            self._optimiser.wrote(len(points))
+            self._builder.wrote(len(points))
 
     def revise(self, points: Sequence[Point]) -> None:
         """Overwrite what is stored with the same digest."""
@@ -82,18 +90,19 @@ class EdgeStore:
                 for point in points
             ]
         )
-        self._optimiser.wrote(len(points))
+        self._builder.wrote(len(points))
 
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best of both searches."""
         depth = max(CANDIDATES, limit)
         acorn = qe.AcornSearchParams(enable=where.crosses_collections, max_selectivity=1.0)
         how = qe.SearchParams(hnsw_ef=SEARCH_EF, acorn=acorn)
+        fusion: Any = qe.Fusion.Rrf(k=RRF_K, weights=question.weights)
         condition = _filter(where)
         request = qe.QueryRequest(
             limit=limit,
             prefetches=[qe.Prefetch(depth, query, filter=condition, params=how) for query in _queries(question)],
-            query=qe.Fusion.Rrf(k=RRF_K),  # pyright: ignore[reportArgumentType] - the stub forgets that it is one
+            query=fusion,
             with_payload=True,
         )
         with _translated():
@@ -125,21 +134,22 @@ class EdgeStore:
         condition = _filter(where)
         if condition is None:
             raise ValueError("refusing to delete every point")
+        count = self.count(where)
         self._update([qe.UpdateOperation.delete_points_by_filter(condition)])
+        self._builder.wrote(count)  # what is deleted takes room until the next copy
 
     def count(self, where: Where) -> int:
         """How many points, exactly."""
         with _translated():
             return self._shard.count(qe.CountRequest(exact=True, filter=_filter(where)))
 
-    def optimise(self) -> None:
-        """Build what graphs are missing now, in this thread; searches go on meanwhile."""
-        with _translated():
-            self._shard.optimize()
+    def build_graphs(self) -> None:
+        """Build the graphs that are missing and wait for it; searches and writes go on meanwhile."""
+        self._builder.build_now()
 
     def close(self) -> None:
-        """Flush and let the folder go; waits for a running optimisation."""
-        self._optimiser.stop()
+        """Flush and let the folder go; a copy being made is given up."""
+        self._builder.stop()
         with self._writing, _translated():
             self._shard.flush()
             self._shard.close()
@@ -155,45 +165,35 @@ class EdgeStore:
         with self._writing, _translated():
             for operation in operations:
                 self._shard.update(operation)
+            if self._journal is not None:
+                self._journal += operations
 
-
-class Optimiser:
-    """Calls ``optimise`` in a thread of its own once a tenth of the points (5,000 at least) is new."""
-
-    def __init__(self, optimise: Callable[[], Any], points: int) -> None:
-        self._optimise = optimise
-        self._points = points
-        self._new = 0
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def wrote(self, count: int) -> None:
-        """``count`` more points were written; returns at once."""
-        with self._lock:
-            self._new += count
-            if self._new < max(OPTIMISE_AFTER, self._points // 10) or self._thread is not None:
-                return
-            self._points += self._new
-            self._new = 0
-            self._thread = threading.Thread(target=self._run, name="index-optimiser", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Start no other and wait for the running one."""
-        with self._lock:
-            self._new, self._points = 0, 1 << 60
-            thread = self._thread
-        if thread is not None:
-            thread.join()
-
-    def _run(self) -> None:
+    def _rebuild(self, build: Callable[[Path], bool]) -> None:
+        """Copy the shard, have ``build`` work on the copy, bring it up to date and put it in place."""
+        copy = self._folder / f"shard-{uuid.uuid4().hex[:12]}"
         try:
-            self._optimise()
-        except Exception as error:  # the index works without, only slower; the next write tries again
-            log.warning("the index could not be optimised: %s", error)
+            with self._writing:
+                self._shard.flush()
+                shutil.copytree(_current_shard(self._folder, self._spec), copy)
+                self._journal = []
+            if build(copy):
+                self._adopt(copy)
         finally:
-            with self._lock:
-                self._thread = None
+            self._journal = None
+            if copy != _current_shard(self._folder, self._spec):
+                shutil.rmtree(copy, ignore_errors=True)
+
+    def _adopt(self, copy: Path) -> None:
+        with self._writing:
+            shard = qe.EdgeShard.load(str(copy))
+            for operation in self._journal or ():
+                shard.update(operation)
+            shard.flush()
+            former = _current_shard(self._folder, self._spec)
+            _write_description(self._folder, self._spec, copy.name)
+            # The former shard is not closed but let go: a search in another thread may still be using it.
+            self._shard = shard
+        shutil.rmtree(former, ignore_errors=True)
 
 
 def _create(folder: Path, dimension: int) -> qe.EdgeShard:
@@ -217,21 +217,37 @@ def _create(folder: Path, dimension: int) -> qe.EdgeShard:
     return shard
 
 
-def _read_description(file: Path) -> dict[str, Any]:
+def _current_shard(folder: Path, spec: IndexSpec) -> Path:
+    """The shard's folder, named by ``index.json``, which is written first where there is none. StoreMismatch."""
+    file = folder / DESCRIPTION
+    if not file.exists():
+        _write_description(folder, spec, "shard-0")
     try:
-        return json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        described: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        name = str(described.pop("shard"))
+    except (ValueError, KeyError, AttributeError) as error:
         raise StoreMismatch(
-            f"The index in {file.parent} does not say what it was made with ({error})",
+            f"The index in {folder} does not say what it was made with ({error})",
             "Move the folder away and read the documents again with `perito documents reread`",
         ) from None
+    spec.check(described, f"The index in {folder}")
+    return folder / name
 
 
-def _write_description(file: Path, spec: IndexSpec) -> None:
-    """First the description, then the shard: a crash in between leaves an empty folder, not a riddle."""
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(spec.as_metadata(), indent=1), "utf-8")
-    part.replace(file)
+def _write_description(folder: Path, spec: IndexSpec, shard: str) -> None:
+    """Whole or not at all: it is written beside and moved into place."""
+    part = folder / f"{DESCRIPTION}.part"
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(spec.as_metadata() | {"shard": shard}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(folder / DESCRIPTION)
+
+
+def _without_graph(shard: qe.EdgeShard) -> int:
+    """How many points are searched by comparing all. Every point has a sparse vector, which counts as indexed."""
+    info = shard.info()
+    return max(0, info.points_count - max(0, info.indexed_vectors_count - info.points_count))
 
 
 def _edge_point(point: Point) -> qe.Point:
@@ -310,3 +326,17 @@ def _known(message: str, folder: Path | None) -> Exception | None:
     if "No space left" in message or "os error 28" in message:
         return DiskFull("The index could not be written: the disk is full")
     return None
+
+
+def build_graphs(folder: Path) -> None:
+    """Build the graphs of the shard in ``folder`` and drop what is deleted; run in a process by ``edgegraphs``."""
+    if hasattr(os, "nice"):
+        os.nice(10)
+    shard = qe.EdgeShard.load(str(folder))
+    shard.optimize()
+    shard.flush()  # removes the segments that were replaced
+    shard.close()
+
+
+if __name__ == "__main__":
+    build_graphs(Path(sys.argv[1]))

@@ -107,7 +107,7 @@ class ServerStore:
             found = self._client.query_points(
                 self._collection,
                 prefetch=prefetch,
-                query=models.RrfQuery(rrf=models.Rrf(k=RRF_K)),
+                query=models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=question.weights)),
                 limit=limit,
                 with_payload=True,
             )

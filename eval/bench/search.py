@@ -160,7 +160,7 @@ def _fill(folder: Path, base: Base, size: int) -> tuple[Matrix, NDArray[np.int64
         ]
         index.upsert(chunks, made.tolist())
     written = time.perf_counter() - started
-    store.optimise()
+    store.build_graphs()
     graph = time.perf_counter() - started - written
     index.close()
     return vectors, collections, written, graph
