@@ -31,7 +31,9 @@ FILES_AT_ONCE = 4
 class Backend(Protocol):
     """What a command may do. All raise PeritoError with a sentence for people."""
 
-    async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
+    async def ingest(
+        self, file: Path, collection: str, password: str, on_progress: OnProgress
+    ) -> DocumentShape | RejectedShape:
         """Add a file and wait until it is read."""
         ...
 
@@ -75,7 +77,7 @@ async def ingest_all(
             try:
                 return await backend.ingest(file, collection, password, on_progress)
             except PeritoError as error:
-                return RejectedShape(name=file.name, error=str(error))
+                return RejectedShape(name=file.name, error=str(error), code=error.code)
             except OSError as error:
                 return RejectedShape(
                     name=file.name, error=f"{file} cannot be read: {error.strerror}. Check the path and its rights."

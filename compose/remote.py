@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 
-from assistant.core import errors
 from assistant.core.errors import PeritoError, TransientError
 from assistant.core.shapes import (
     AnswerShape,
@@ -40,13 +39,15 @@ class RemoteBackend:
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         await self._http.aclose()
 
-    async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
+    async def ingest(
+        self, file: Path, collection: str, password: str, on_progress: OnProgress
+    ) -> DocumentShape | RejectedShape:
         with file.open("rb") as content:
             form = {"collection": collection, "password": password}
             reply = await self._call("POST", "/api/documents", data=form, files={"files": (file.name, content)})
         outcome = IngestShape.model_validate(reply).documents[0]
         if isinstance(outcome, RejectedShape):
-            raise errors.BadInput(outcome.error)
+            return outcome
         document = await self._follow(outcome.id, on_progress)
         return document.model_copy(update={"duplicate": outcome.duplicate})
 

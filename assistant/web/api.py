@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse, StreamingResponse
 
 from assistant.core.domain import Access, Answer, Document
-from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TransientError
+from assistant.core.errors import AccessDenied, BadRequest, DiskFull, PeritoError, TransientError
 from assistant.core.ports import Message, Submission, Upload
 from assistant.core.shapes import (
     AnswerShape,
@@ -41,9 +41,13 @@ from assistant.web.uploads import Form, received_form
 DocumentId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The document's id.")]
 PageNumber = Annotated[int, InPath(ge=1, le=1_000_000, description="Page number, from 1.")]
 CollectionName = Annotated[str | None, Query(min_length=1, max_length=100, description="Only in this collection.")]
-
-
-Status = Literal["queued", "reading", "complete", "partial", "failed"]
+Status = Annotated[
+    Literal["queued", "reading", "complete", "partial", "failed"] | None, Query(description="Only with this status.")
+]
+BoxesText = Annotated[
+    str | None,
+    Query(pattern=boxes_in_url.PATTERN, max_length=20_000, description="x0,y0,x1,y1;… in fractions of the page."),
+]
 
 
 class CollectionShape(Shape):
@@ -203,10 +207,7 @@ async def list_documents(
     parts: Parts,
     who: Who,
     collection: CollectionName = None,
-    status: Annotated[
-        Literal["queued", "reading", "complete", "partial", "failed"] | None,
-        Query(description="Only with this status."),
-    ] = None,
+    status: Status = None,
     name: Annotated[str | None, Query(max_length=300, description="Only where the name contains this.")] = None,
     ids: Annotated[str | None, Query(max_length=10_000, description="Only these, separated by commas.")] = None,
     limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many.")] = 100_000,
@@ -278,7 +279,7 @@ async def delete_document(parts: Parts, who: Who, document_id: DocumentId) -> No
 
 @router.get(
     "/api/documents/{document_id}/file",
-    summary="The file as it was given",
+    summary="The file as it was given; a locked PDF without its lock",
     response_class=FileResponse,
     responses={
         200: {
@@ -310,12 +311,6 @@ async def show_page(parts: Parts, who: Who, document_id: DocumentId, number: Pag
 PRIVATE = {"Cache-Control": "private, max-age=3600", "Vary": "Cookie, Authorization"}
 
 
-BoxesText = Annotated[
-    str | None,
-    Query(pattern=boxes_in_url.PATTERN, max_length=20_000, description="x0,y0,x1,y1;… as fractions of the page."),
-]
-
-
 @router.get(
     "/api/documents/{document_id}/pages/{number}/image",
     summary="A page as a picture, with boxes drawn on it",
@@ -334,10 +329,7 @@ async def page_image(
     who: Who,
     document_id: DocumentId,
     number: PageNumber,
-    boxes: Annotated[
-        str | None,
-        Query(pattern=boxes_in_url.PATTERN, max_length=20_000, description="x0,y0,x1,y1;… in fractions of the page."),
-    ] = None,
+    boxes: BoxesText = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     drawn = boxes_in_url.read_boxes(boxes) if boxes else ()
@@ -439,4 +431,4 @@ async def _check(name: str, look: Any, *arguments: Any) -> CheckShape:
 def _require_room(parts: Services) -> None:
     free = shutil.disk_usage(parts.settings.home).free // 1_000_000
     if free < parts.settings.limits.free_disk_mb:
-        raise BadRequest(f"Only {free} MB are free on the disk of {parts.settings.home}", "Free some space")
+        raise DiskFull(f"Only {free} MB are free on the disk of {parts.settings.home}")

@@ -34,8 +34,7 @@ async def _written(events: AsyncIterator[tuple[str, BaseModel]]) -> AsyncIterato
                 await queue.put(_event(name, shape))
         except Exception as error:
             await queue.put(_event("error", _as_shape(error)))
-        finally:
-            await queue.put(None)
+        await queue.put(None)  # not when cancelled: nobody takes from a full queue any more
 
     task = asyncio.create_task(fill())
     try:

@@ -44,11 +44,11 @@ def test_commands_work_through_the_running_server(perito: Commands, tmp_path: Pa
 def test_a_refused_file_gets_the_same_sentence_with_and_without_a_server(perito: Commands, tmp_path: Path) -> None:
     empty = tmp_path / "empty.pdf"
     empty.write_bytes(b"")
-    alone = perito("ingest", empty, "--json").json["documents"][0]["error"]
+    alone = perito("ingest", empty, "--json").json["documents"][0]
     with perito.server():
-        served = perito("ingest", empty, "--json").json["documents"][0]["error"]
+        served = perito("ingest", empty, "--json").json["documents"][0]
     assert alone == served
-    assert "empty" in alone
+    assert "empty" in alone["error"] and alone["code"] == "empty_file"
 
 
 def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> None:
