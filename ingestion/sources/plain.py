@@ -29,6 +29,7 @@ class TextSource:
     """A text file, decoded and cut into sections when it is opened."""
 
     damage = ""
+
     def __init__(self, path: Path, name: str, limits: LimitSettings) -> None:
         if path.stat().st_size > _LARGEST:
             raise TooLarge(f"{name} is a text of more than {_LARGEST // 1_000_000} MB")
