@@ -26,7 +26,7 @@ TALLER = 1.35  # lines of such different height are no paragraph together
 
 _BULLET = re.compile(r"^[•▪■●○◦·∙‣*–—-]\s*(?=\S)")
 _NUMBER = re.compile(r"^\(?(\d{1,3}|[a-zA-Z])[.)]\s+(?=\S)")
-_HYPHENATED = re.compile(r"[^\W\d_]-$")
+_HYPHENATED = re.compile(r"[^\W\d_][-—‐]$")  # the quick recogniser takes a hyphen at a line's end for a dash
 
 Content = Line | ImageTable | Region  # a Region is a figure
 ToBox = Callable[[float, float, float, float], Box]
