@@ -54,11 +54,19 @@ async def serve(settings: Settings) -> None:
             app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
         )
         server = uvicorn.Server(config)
-        warming = asyncio.create_task(asyncio.to_thread(perito.assistant.weigher.warm))
+        warming = asyncio.create_task(_warm(perito))
         with _noted(settings, token):
             log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
             await server.serve(sockets=sockets)
         await warming
+
+
+async def _warm(perito: Perito) -> None:
+    """Spare the first question the wait; what goes wrong here, the first question will tell."""
+    try:
+        await asyncio.to_thread(perito.assistant.weigher.warm)
+    except Exception as error:  # e.g. an embedding endpoint that is not up yet
+        log.warning("the first question will wait: %s", error)
 
 
 def find_server(home: Path) -> RunningServer | None:

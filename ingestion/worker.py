@@ -68,6 +68,7 @@ class Worker:
         self._limits = limits
         self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._changing = asyncio.Lock()  # one document is stopped and requeued or removed at a time
         self._listeners: dict[str, set[asyncio.Queue[Progress | None]]] = defaultdict(set)
         self._to_embed = asyncio.Event()
         self._embedded = asyncio.Event()
@@ -141,17 +142,19 @@ class Worker:
 
     async def reread(self, document_id: str, access: Access) -> Document:
         """Read all pages again; each is replaced when its new reading is there."""
-        document = await asyncio.to_thread(self._catalogue.document, document_id, access)
-        await self._stop(document_id)
-        document = await asyncio.to_thread(self._catalogue.requeue, document_id)
-        self._launch(document)
+        async with self._changing:
+            await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
+            await self._stop(document_id)
+            document = await asyncio.to_thread(self._catalogue.requeue, document_id)
+            self._launch(document)
         return document
 
     async def delete(self, document_id: str, access: Access) -> None:
         """Remove points, rows and blobs, and verify that none is left."""
-        await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
-        await self._stop(document_id)
-        await self._remove(document_id, access)
+        async with self._changing:
+            await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
+            await self._stop(document_id)
+            await self._remove(document_id, access)
 
     async def read_image(self, image: Image) -> Reading:
         """Read a picture without keeping it."""
@@ -322,9 +325,10 @@ class Worker:
 
     async def _drop_older(self, document: Document) -> None:
         """Remove the versions this one replaces, now that it is whole."""
-        for old in await asyncio.to_thread(self._catalogue.older_versions, document):
-            await self._stop(old.id)
-            await self._remove(old.id, EVERYTHING)
+        async with self._changing:
+            for old in await asyncio.to_thread(self._catalogue.older_versions, document):
+                await self._stop(old.id)
+                await self._remove(old.id, EVERYTHING)
 
     async def _note(self, document_id: str, error: str) -> None:
         """Say why a document waits, where that can still be written down."""

@@ -197,6 +197,15 @@ async def test_what_reading_a_page_costs_is_charged_to_its_document(
     assert lines == [Usage("page", "a model", 100, user="test", collection="legal", document_id=document.id)]
 
 
+async def test_a_document_read_again_twice_at_once_is_read_by_one(perito: Perito, tmp_path: Path) -> None:
+    document = await taken_in(perito, written(tmp_path, "a.txt", "Un texto."))
+    await asyncio.gather(*(perito.worker.reread(document.id, EVERYONE) for _ in range(3)))
+    assert len([task for task in asyncio.all_tasks() if task.get_name() == "read a.txt"]) == 1
+    await perito.worker.drain()
+    again = perito.catalogue.document(document.id, EVERYONE)
+    assert (again.status, again.pages_done) == (DocumentStatus.COMPLETE, 1)
+
+
 async def test_a_failure_of_the_embedder_is_waited_out(
     perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
