@@ -21,7 +21,7 @@ import platformdirs
 from assistant.core.errors import Misconfigured
 from ingestion.readers.onnxcut import NotCuttable, cut_recogniser, read_characters
 
-VERSION = "1"  # of what is made here; part of the folders' names
+VERSION = "2"  # of what is made here; part of the folders' names
 
 DETECTION_YML = """Global:
   model_name: {name}
@@ -85,8 +85,11 @@ def find_models(folder: str = "", cache: Path | None = None) -> Models:
 
 def speaks_europe(character: str) -> bool:
     """Whether a character can stand in a document written in a Latin or Greek script: letters, digits,
-    punctuation, currencies, mathematics, bullets and check marks, and no emoji."""
+    punctuation, currencies, mathematics, bullets and check marks, and no emoji. Wide punctuation stays too:
+    the models take many a plain comma or colon for it, and would drop the mark if they could not say so."""
     code = ord(character[0])
+    if 0xFF01 <= code <= 0xFF5E or code in (0x3001, 0x3002):
+        return True
     if code < 0x2300 or 0x2460 <= code <= 0x2473 or 0x25A0 <= code <= 0x25FF or 0x2610 <= code <= 0x2612:
         return not unicodedata.name(character[0], "").startswith(("CJK", "COPTIC"))
     return code in (0x2605, 0x2606, 0x260E, 0x2713, 0x2714, 0x2715, 0x2716, 0x2718)
