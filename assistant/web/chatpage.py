@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import re
@@ -35,6 +36,7 @@ def adapt(settings: Settings) -> None:
         upload.max_size_mb = settings.limits.upload_mb
     config.ui.default_theme = "system"  # pyright: ignore[reportAttributeAccessIssue] - the page knows it, the type not
     chainlit_server.get_html_template = _own_template
+    _own_template("")
     Element.infer_type_from_mime = classmethod(_kind_of)  # pyright: ignore[reportAttributeAccessIssue]
     for file in Path(chainlit_config.config_translation_dir).glob("*.json"):
         if file.stem not in LANGUAGES:
@@ -42,7 +44,9 @@ def adapt(settings: Settings) -> None:
     logging.getLogger("chainlit").addFilter(_is_news)
 
 
+@functools.cache
 def _own_template(root_path: str) -> str:
+    """The page, read once: Chainlit reads it from the disk at every request."""
     return _FOREIGN_LINK.sub("", _plain_template(root_path))
 
 

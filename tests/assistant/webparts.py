@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ import httpx
 from fastapi import FastAPI
 from PIL import Image
 
-from assistant.core.domain import Access, Box
-from assistant.core.errors import EmptyFile, EncryptedFile, NotFound, UnsupportedFile
-from assistant.core.ports import Submission, Upload
+from assistant.core.domain import Access, Box, Document
+from assistant.core.errors import AccessDenied, EmptyFile, EncryptedFile, NotFound, UnsupportedFile
+from assistant.core.ports import Progress, Submission, Upload
 from assistant.core.settings import Settings, load_settings
 from assistant.web.app import Services, create_api
 from assistant.web.auth import hash_password
@@ -34,24 +36,42 @@ El contrato vence el 31 de diciembre de 2027."""
 
 
 class Reading(FakeIngestion):
-    """FakeIngestion that refuses what real reading refuses, by the same kinds of error."""
+    """FakeIngestion that refuses what real reading refuses, by the same kinds of error, and never blocks."""
 
     blobs: FakeBlobStore
 
     async def submit(self, upload: Upload, access: Access) -> Submission:
+        return await asyncio.to_thread(self._accept, upload, access)
+
+    async def progress(self, document_id: str, access: Access) -> AsyncIterator[Progress]:
+        yield Progress(await asyncio.to_thread(self.catalogue.document, document_id, access))
+
+    async def reread(self, document_id: str, access: Access) -> Document:
+        return await asyncio.to_thread(self.catalogue.document, document_id, access)
+
+    async def delete(self, document_id: str, access: Access) -> None:
+        await asyncio.to_thread(self.catalogue.delete_document, document_id, access)
+        self.index.delete(document_id)
+
+    def _accept(self, upload: Upload, access: Access) -> Submission:
         content = upload.path.read_bytes()
+        if not access.allows(upload.collection):
+            raise AccessDenied(f"{access.user} may not add to {upload.collection}")
         if not content:
             raise EmptyFile(f"{upload.name} is empty")
         if content.startswith(b"LOCKED") and upload.password != "sesame":
             raise EncryptedFile(f"{upload.name} is locked")
         try:
-            readable = "\0" not in content.decode()
+            text = content.decode()
         except UnicodeDecodeError:
-            readable = False
-        if not readable:
+            text = "\0"
+        if "\0" in text:
             raise UnsupportedFile(f"{upload.name} is of no kind that is read here")
+        for document in self.catalogue.documents(access.narrowed(upload.collection)):
+            if document.sha256 == hashlib.sha256(content).hexdigest():
+                return Submission(document, duplicate=True)
         self.blobs.put(content)
-        return await super().submit(upload, access)
+        return Submission(self.add(text, upload.name, upload.collection, access.user))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 120  # seconds, on a busy machine
+PATIENCE = 90  # seconds, on a busy machine
 expect.set_options(timeout=PATIENCE * 1000)
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import uvicorn
+from blockbuster import BlockBuster
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
@@ -23,6 +25,11 @@ from assistant.web.app import Services, create_app
 from assistant.wiring import build_assistant
 from tests.assistant.webparts import PaperImages, Reading, settings_for
 from tests.fakes import FakeEmbedder, FakeIndex
+
+# Not the gate: all of Chainlit's own routes run behind it.
+LOOKED_AT = [f"assistant.web.{name}" for name in ("api", "chat", "chatfiles", "history", "uploads")]
+# Chainlit blocks for a moment in these, called from our handlers.
+CHAINLITS_OWN = [("time.sleep", "chainlit/message.py", "__init__")]
 
 
 class Moody:
@@ -50,7 +57,7 @@ class Moody:
                 yield f"{number} "
                 await asyncio.sleep(0.05)
         finally:
-            self._note.write_text("stopped")
+            Thread(target=self._note.write_text, args=("stopped",)).start()
 
 
 def main() -> None:
@@ -65,7 +72,22 @@ def main() -> None:
     services = Services(
         settings, Moody(real, home / "stopped.txt"), ingestion, catalogue, PaperImages(catalogue), blobs, index
     )
-    uvicorn.run(create_app(replace(services)), host="127.0.0.1", port=port, log_level="warning")
+    app = create_app(services)
+    with no_blocking():
+        uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
+
+
+@contextmanager
+def no_blocking() -> Iterator[None]:
+    """A blocking call of ours in the event loop is an error, which the chat then shows and the test meets."""
+    blockbuster = BlockBuster(scanned_modules=LOOKED_AT)
+    for name, file, function in CHAINLITS_OWN:
+        blockbuster.functions[name].can_block_in(file, function)
+    blockbuster.activate()
+    try:
+        yield
+    finally:
+        blockbuster.deactivate()
 
 
 if __name__ == "__main__":
