@@ -8,10 +8,13 @@ import json
 import logging
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import psutil
@@ -57,8 +60,18 @@ async def serve(settings: Settings) -> None:
         warming = asyncio.create_task(_warm(perito))
         with _noted(settings, token):
             log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
+            _outlive_sigterm()
             await server.serve(sockets=sockets)
         await warming
+
+
+def _outlive_sigterm() -> None:
+    """At SIGTERM, Uvicorn ends in order and then raises it again, which would kill us before the stores are closed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _go_on)
+
+
+def _go_on(_signum: int, _frame: FrameType | None) -> None: ...
 
 
 async def _warm(perito: Perito) -> None:

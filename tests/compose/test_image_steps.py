@@ -144,21 +144,18 @@ def test_the_image_serves_and_is_ready_unprivileged(image, state):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    server = subprocess.Popen(
-        [*UNPRIVILEGED, "perito", "serve", "--port", str(port)],
-        env=environment(image, state),
-        cwd=state,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    log = state / "log"
+    with log.open("wb") as output:
+        command = [*UNPRIVILEGED, "perito", "serve", "--port", str(port)]
+        server = subprocess.Popen(command, env=environment(image, state), cwd=state, stdout=output, stderr=output)
     try:
-        assert ready(f"http://127.0.0.1:{port}/readyz", server), "it did not become ready"
+        assert ready(f"http://127.0.0.1:{port}/readyz", server), log.read_text("utf-8")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
             assert b"<html" in page.read().lower()
     finally:
         server.terminate()
-        output, _ = server.communicate(timeout=60)
-    assert server.returncode == 0, output.decode()
+        server.wait(60)
+    assert server.returncode == 0, log.read_text("utf-8")
 
 
 def ready(url: str, server: subprocess.Popen[bytes], seconds: float = 180) -> bool:

@@ -100,3 +100,15 @@ def test_users_are_required_beyond_loopback_and_then_it_binds(perito: Commands) 
         process.wait()
         if process.stderr:
             process.stderr.close()
+
+
+def test_sigterm_closes_the_stores_before_it_ends_the_process(perito: Commands, tmp_path: Path) -> None:
+    port = str(free_port())
+    server = perito.start("serve", "--port", port)
+    wait_ready(f"http://127.0.0.1:{port}", server)
+    assert (perito.home / "server.json").exists()
+    server.terminate()
+    server.communicate(timeout=60)
+    assert server.returncode == 0
+    assert not (perito.home / "server.json").exists()
+    assert not (perito.home / "perito.db-wal").exists()  # SQLite removes it when the last connection is closed
