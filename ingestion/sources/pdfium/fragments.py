@@ -123,7 +123,8 @@ class Fragments:
         self.objects[number] = fragment
         head = self.data[fragment.start : min(fragment.end, fragment.start + 4096)] if fragment.pack < 0 else b""
         if b"/Linearized" in head and fragment.start < 1024 and (hint := read_dictionary(head)):
-            self.promised = hint.integer(b"N") or 0
+            grown = len(self.data) > (hint.integer(b"L") or 0)  # by a later version, which the hint does not know
+            self.promised = 0 if grown else hint.integer(b"N") or 0
         if b"/Filter" in head and b"/O" in head and (lock := read_dictionary(head)):
             self.encrypted |= {b"O", b"U", b"P"} <= lock.entries.keys() or lock.name(b"Filter") == b"Adobe.PubSec"
 
