@@ -45,16 +45,13 @@ class Perito:
 async def open_perito(settings: Settings) -> AsyncGenerator[Perito]:
     """Everything over ``settings.home``, started. StoreBusy while another process uses that home."""
     make_home(settings.home)
-    with own_home(settings):
-        perito = await asyncio.to_thread(_build, settings)
-        try:
-            await perito.worker.start()
-            yield perito
-        finally:
-            await perito.worker.aclose()
-            await perito.assistant.aclose()
-            await asyncio.to_thread(perito.index.close)
-            perito.catalogue.close()
+    async with contextlib.AsyncExitStack() as opened:
+        opened.enter_context(own_home(settings))
+        perito = await asyncio.to_thread(_build, settings, opened)
+        opened.push_async_callback(perito.assistant.aclose)
+        opened.push_async_callback(perito.worker.aclose)
+        await perito.worker.start()
+        yield perito
 
 
 def make_home(home: Path) -> None:
@@ -90,11 +87,14 @@ def own_home(settings: Settings) -> Generator[None]:
         lock.release()
 
 
-def _build(settings: Settings) -> Perito:
+def _build(settings: Settings, opened: contextlib.AsyncExitStack) -> Perito:
+    """The parts; ``opened`` closes the stores, also when a later part fails."""
     blobs = FolderBlobStore(settings.home / "blobs", settings.limits.free_disk_mb)
     catalogue = SqlCatalogue.open(settings.catalogue.url or f"sqlite:///{settings.home / 'perito.db'}")
+    opened.callback(catalogue.close)
     embedder = open_embedder(settings.embedding)
     index = open_index(settings.index, settings.home / "index", embedder)
+    opened.callback(index.close)
     worker = build_worker(settings, catalogue=catalogue, blobs=blobs, index=index, embedder=embedder)
     assistant = build_assistant(settings, index=index, embedder=embedder, catalogue=catalogue, ingestion=worker)
     page_images = SourcePageImages(catalogue, blobs, settings.limits)
