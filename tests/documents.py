@@ -14,10 +14,10 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared docume
 
 
 def shared(relative: str) -> Path:
-    """A shared document, e.g. ``shared("scan_clean/linn.png")``; the test is skipped where there are none
-    (which the gate counts as a failure)."""
-    path = SHARED / relative
-    if not SHARED.is_dir():
-        pytest.skip("the shared documents are not beside this checkout")
-    assert path.exists(), f"no such shared document: {relative}"
-    return path
+    """A real document, e.g. ``shared("scan_hard/sroie_004.jpg")``: from beside the checkout, else from ``tests/data``,
+    which holds a few under the same names. The test is skipped where neither has it (a failure in CI)."""
+    for folder in (SHARED, DATA):
+        if (folder / relative).exists():
+            return folder / relative
+    assert not SHARED.is_dir(), f"no such shared document: {relative}"
+    pytest.skip("the shared documents are not beside this checkout")

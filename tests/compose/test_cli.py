@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with PdfDocument(shared(MODELO_190)) as whole, PdfDocument.new() as part:
         part.import_pages(whole, [3, 4])
         part.save(folder / "modelo 190.pdf")
-    shutil.copy(shared("photo/receipt.png"), folder / "receipt.png")
+    shutil.copy(shared("scan_hard/sroie_004.jpg"), folder / "receipt.jpg")
     (folder / "sub").mkdir()
     (folder / "sub" / "note.md").write_text(
         "# Vacaciones\n\nLa oficina cierra del 4 al 22 de agosto de 2031.\n", "utf-8"
@@ -44,12 +44,12 @@ def ingested(perito: Commands, folder: Path) -> dict[str, dict[str, object]]:
 
 
 def test_a_folder_is_ingested_file_by_file(ingested: dict[str, dict[str, object]]) -> None:
-    assert set(ingested) == {"modelo 190.pdf", "receipt.png", "note.md", "empty.pdf"}
+    assert set(ingested) == {"modelo 190.pdf", "receipt.jpg", "note.md", "empty.pdf"}
     assert ingested["modelo 190.pdf"]["readers"] == {"text": 2, "ocr": 0, "vlm": 0}
-    assert ingested["receipt.png"]["readers"]["ocr"] == 1  # pyright: ignore[reportIndexIssue]
+    assert ingested["receipt.jpg"]["readers"]["ocr"] == 1  # pyright: ignore[reportIndexIssue]
     assert ingested["empty.pdf"]["status"] == "failed"
     assert "empty" in str(ingested["empty.pdf"]["error"])
-    for name in ("modelo 190.pdf", "receipt.png", "note.md"):
+    for name in ("modelo 190.pdf", "receipt.jpg", "note.md"):
         assert ingested[name]["status"] == "complete"
         assert ingested[name]["error"] is None
 
@@ -113,7 +113,7 @@ def test_documents_are_listed_shown_and_deleted(perito: Commands, folder: Path) 
 
 
 def test_read_shows_blocks_boxes_and_the_receipt(perito: Commands) -> None:
-    outcome = perito("read", shared("photo/receipt.png"), "--json")
+    outcome = perito("read", shared("scan_hard/sroie_004.jpg"), "--json")
     assert outcome.code == 0, outcome.err
     (page,) = outcome.json["pages"]
     assert page["reader"] == "ocr"
