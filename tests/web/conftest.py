@@ -115,13 +115,13 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its loop runs as long as it lives, and other modules' tests have their own
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as running_playwright:
         yield running_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
     yield browser
