@@ -80,14 +80,33 @@ def _is_columns(items: Sequence[Item[T]], gutter: float) -> bool:
 
 
 def _is_prose(items: Sequence[Item[T]]) -> bool:
+    """Whether the items are one column of running text, or several."""
     texts = [item for item in items if item.characters]
-    if len(texts) < LEAST_ROWS:
+    if len(texts) < LEAST_ROWS or _median([item.characters for item in texts]) < PROSE_CHARACTERS:
         return False
-    lengths = sorted(item.characters for item in texts)
-    widths = sorted(item.x1 - item.x0 for item in texts)
-    column = max(item.x1 for item in texts) - min(item.x0 for item in texts)
-    half = len(texts) // 2
-    return lengths[half] >= PROSE_CHARACTERS and widths[half] >= PROSE_SHARE * column
+    columns = [column for column in _side_by_side(texts) if len(column) >= LEAST_ROWS]
+    return bool(columns) and all(_fills(column) for column in columns)
+
+
+def _fills(items: Sequence[Item[T]]) -> bool:
+    width = max(item.x1 for item in items) - min(item.x0 for item in items)
+    return _median([item.x1 - item.x0 for item in items]) >= PROSE_SHARE * width
+
+
+def _side_by_side(items: Sequence[Item[T]]) -> list[list[Item[T]]]:
+    """The items in groups between which no item reaches across."""
+    groups: list[list[Item[T]]] = []
+    reach = float("-inf")
+    for item in sorted(items, key=lambda item: item.x0):
+        if item.x0 >= reach:
+            groups.append([])
+        groups[-1].append(item)
+        reach = max(reach, item.x1)
+    return groups
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
 
 
 def _overlap(left: Sequence[Item[T]], right: Sequence[Item[T]]) -> bool:

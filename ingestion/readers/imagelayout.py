@@ -36,8 +36,12 @@ KINDS = {
     "reference": BlockKind.PARAGRAPH,
     "equation": BlockKind.EQUATION,
 }
-FIGURE_TEXT_SHARE = 0.22  # of its area: a figure with more text than this is a page of text
 FIGURE_LEAST_AREA = 0.004  # of the page
+FIGURE_LARGE = 0.4  # of the page: a photographed page looks like one large figure, so …
+FIGURE_LARGE_LINES = 6  # … one so large may hold no more lines than this
+FIGURE_TEXT_SHARE = 0.4  # of its area, that labels in a chart may fill; …
+FIGURE_UNSURE_TEXT_SHARE = 0.15  # … of one that the model scores under …
+FIGURE_SURE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +121,19 @@ def wants_layout(lines: Sequence[Line], unexplained: float) -> bool:
 
 
 def figures_among(regions: Sequence[Region], lines: Sequence[Line], width: int, height: int) -> list[Region]:
-    """The figures worth the name: not too small, and not a page of text that looks like a picture."""
+    """The figures worth the name: not too small, and no text that looks like a picture."""
     figures: list[Region] = []
     for region in regions:
-        if region.kind is not BlockKind.FIGURE or region.area < FIGURE_LEAST_AREA * width * height:
-            continue
-        text = sum(line.width * line.height for line in lines if region.share_of(line) > 0.6)
-        if text < FIGURE_TEXT_SHARE * region.area and all(region.overlap(other) < 0.5 for other in figures):
+        is_new = region.kind is BlockKind.FIGURE and all(region.overlap(other) < 0.5 for other in figures)
+        if is_new and _is_figure(region, lines, width * height):
             figures.append(region)
     return figures
+
+
+def _is_figure(region: Region, lines: Sequence[Line], page: float) -> bool:
+    inside = [line for line in lines if region.share_of(line) > 0.6]
+    if region.area > FIGURE_LARGE * page and len(inside) > FIGURE_LARGE_LINES:
+        return False
+    most = FIGURE_TEXT_SHARE if region.score >= FIGURE_SURE else FIGURE_UNSURE_TEXT_SHARE
+    text = sum(line.width * line.height for line in inside)
+    return region.area >= FIGURE_LEAST_AREA * page and text < most * region.area

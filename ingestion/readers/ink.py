@@ -39,6 +39,18 @@ def unexplained_ink(image: Pixels, quads: Sequence[Quad], areas: Sequence[tuple[
     return int(ink.sum()) / total
 
 
+def has_ink(image: Pixels, area: tuple[float, float, float, float]) -> bool:
+    """Whether anything is printed in ``area`` (pixels): more than specks."""
+    x0, y0, x1, y1 = (max(0, int(side)) for side in area)
+    piece = image[y0 : y1 + 1, x0 : x1 + 1]
+    return bool(piece.size) and bool(_ink(_small_grey(piece)).mean() > LEAST_INK * 10 or _is_dark(piece))
+
+
+def _is_dark(piece: Pixels) -> bool:
+    """A photograph may have no edges to speak of, but it is not paper."""
+    return float(np.median(piece)) < 170
+
+
 def _small_grey(image: Pixels) -> NDArray[np.uint8]:
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     scale = SIDE / max(grey.shape)

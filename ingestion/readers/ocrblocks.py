@@ -22,6 +22,7 @@ GAP = 0.8  # of the line height: more white than this between two lines ends a p
 FLOWS = 0.82  # of the column's width that a line must reach for the next one to continue its sentence
 INDENT = 0.8  # of the line height: a first line set in by so much begins a paragraph
 HEADING_HEIGHT = 1.3  # of the usual line height
+OPEN = 4  # paragraphs that stand side by side and may still go on
 TALLER = 1.35  # lines of such different height are no paragraph together
 
 _BULLET = re.compile(r"^[•▪■●○◦·∙‣*–—-]\s*(?=\S)")
@@ -150,17 +151,31 @@ class _Column:
         return Block(BlockKind.FIGURE, text, self.to_box(*figure.box), min(1.0, confidence), self.reader)
 
     def _paragraphs(self, lines: Sequence[Line]) -> list[Block]:
-        rows = [_Row(row, self._region_of(row)) for row in rows_of(lines)]
+        rows = [row for together in rows_of(lines) for row in self._rows(together)]
         if not rows:
             return []
         left, right = min(row.x0 for row in rows), max(row.x1 for row in rows)
         groups: list[list[_Row]] = []
         for row in rows:
-            if groups and self._continues(groups[-1], row, left):
-                groups[-1].append(row)
+            home = next((group for group in groups[: -OPEN - 1 : -1] if self._continues(group, row, left)), None)
+            if home is not None:
+                home.append(row)
             else:
                 groups.append([row])
         return _with_lists_joined([self._block(group, left, right) for group in groups])
+
+    def _rows(self, lines: Sequence[Line]) -> list[_Row]:
+        """Lines at the same height as one row, or as several where they belong to different things: to other
+        regions of the layout, or in other sizes."""
+        rows: list[_Row] = []
+        for line in lines:
+            region = self._region_of([line])
+            last = rows[-1] if rows else None
+            if last is not None and last.region is region and _as_high(last.height, line.height):
+                last.lines.append(line)
+            else:
+                rows.append(_Row([line], region))
+        return rows
 
     def _region_of(self, row: Sequence[Line]) -> Region | None:
         shares = [(sum(region.share_of(line) for line in row) / len(row), region) for region in self.regions]
@@ -177,9 +192,9 @@ class _Column:
                 return False
         elif row.region is not last.region:
             return False
-        if row.y0 - last.y1 > GAP * height or height > TALLER * min(last.height, row.height):
+        if row.y0 - last.y1 > GAP * height or not _as_high(last.height, row.height):
             return False
-        if _is_item(row.text):
+        if _is_item(row.text) or min(last.x1, row.x1) <= max(last.x0, row.x0):
             return False
         indented = row.x0 - left > INDENT * height and row.x0 - last.x0 > INDENT * height
         hanging = _is_item(group[0].text)
@@ -212,6 +227,10 @@ def _may_head(rows: Sequence[_Row], text: str) -> bool:
     """A heading is short, has letters, and is no sentence."""
     letters = sum(character.isalpha() for character in text)
     return len(rows) <= 3 and len(text) <= 200 and letters >= max(2, 0.4 * len(text)) and not text.endswith((",", ";"))
+
+
+def _as_high(one: float, other: float) -> bool:
+    return max(one, other) <= TALLER * min(one, other)
 
 
 def _is_item(text: str) -> bool:

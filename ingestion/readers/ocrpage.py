@@ -13,7 +13,7 @@ import numpy as np
 from assistant.core.domain import Block, BlockKind, Box, Reader, Reading, Word
 from ingestion.readers.imagelayout import Region, figures_among, find_regions, wants_layout
 from ingestion.readers.imagetables import ImageTable, read_table_at
-from ingestion.readers.ink import is_blank, unexplained_ink
+from ingestion.readers.ink import has_ink, is_blank, unexplained_ink
 from ingestion.readers.lines import Line, Matrix, Pixels, Quad, map_points, mean_score, quad_of
 from ingestion.readers.ocrblocks import PageLayout, blocks_of
 from ingestion.readers.ocrmodels import find_models
@@ -180,7 +180,7 @@ def _straightened(image: Pixels, lines: Sequence[Line]) -> _Straight:
 def _layout(image: Pixels, lines: Sequence[Line], regions: Sequence[Region]) -> PageLayout:
     """The regions, with the tables that their lines confirm and the figures that are no text."""
     height, width = image.shape[:2]
-    figures = figures_among(regions, lines, width, height)
+    figures = [figure for figure in figures_among(regions, lines, width, height) if has_ink(image, figure.box)]
     tables: list[ImageTable] = []
     free = list(lines)
     for region in sorted((r for r in regions if r.kind is BlockKind.TABLE), key=lambda r: -r.score):
