@@ -59,7 +59,7 @@ class Cutter:
 
     def pieces(self, block: Block, path: tuple[str, ...]) -> list[Piece]:
         """The text of ``block`` in pieces of at most ``max_tokens``."""
-        parts = self.parts(block.text.strip(), by_line=block.kind is not BlockKind.PARAGRAPH)
+        parts = self.parts(_sound(block.text).strip(), by_line=block.kind is not BlockKind.PARAGRAPH)
         return [Piece(part, block, path, self.count_tokens(part)) for part in parts]
 
     def parts(self, text: str, by_line: bool) -> list[str]:
@@ -192,6 +192,11 @@ def _units(content: Sequence[Block]) -> Iterator[list[Block]]:
         position += size
 
 
+def _sound(text: str) -> str:
+    """``text`` without lone surrogates, which broken fonts give and no store takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _is_heading(block: Block) -> bool:
     return len(block.text) <= LONGEST_HEADING
 
@@ -199,7 +204,7 @@ def _is_heading(block: Block) -> bool:
 def _under(headings: tuple[tuple[int, str], ...], block: Block) -> tuple[tuple[int, str], ...]:
     """The open headings once ``block`` is one of them."""
     level = block.level or 2
-    text = " ".join(block.text.lstrip("# ").split())
+    text = " ".join(_sound(block.text).lstrip("# ").split())
     above = tuple(takewhile(lambda heading: heading[0] < level, headings))
     return (*above, (level, text))[-DEEPEST_PATH:]
 
@@ -211,7 +216,7 @@ def _cut_table(
     unit: Sequence[Block], table: Block, carried: tuple[str, ...], path: tuple[str, ...], cutter: Cutter
 ) -> tuple[list[list[Piece]], tuple[str, ...]]:
     """The table's groups, its caption with the first (or last) one, and its header lines for the next page."""
-    lines = [line.strip() for line in table.text.strip().split("\n") if line.strip()]
+    lines = [line.strip() for line in _sound(table.text).split("\n") if line.strip()]
     header, rows = _header_and_rows(lines, carried)
     texts = _table_texts(header, rows, cutter)
     groups = [[Piece(text, table, path, cutter.count_tokens(text))] for text in texts]

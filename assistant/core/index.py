@@ -202,7 +202,14 @@ class ChunkPayload(BaseModel):
                 for anchor in chunk.anchors
             ],
         )
-        return payload.model_copy(update={"digest": _digest(chunk)})
+        return payload.model_copy(update={"digest": payload.fingerprint()})
+
+    def fingerprint(self) -> str:
+        """Of all a chunk says and shows, the same before and after it was stored (so of the values as they are
+        here: 1 has become 1.0). Another recipe needs another ``VERSION``, since vectors are added by digest."""
+        said = (self.text, self.document, self.collection, self.kind, self.reader, self.confidence)
+        shown = [(anchor.page, anchor.boxes, anchor.headings) for anchor in self.anchors]
+        return hashlib.blake2b(json.dumps([said, shown]).encode(), digest_size=12).hexdigest()
 
     def chunk(self, point_id: str) -> Chunk:
         """The chunk this was made of."""
@@ -342,13 +349,6 @@ def open_index(settings: IndexSettings, folder: Path, embedder: Embedder) -> Chu
     from assistant.core.indexedge import EdgeStore
 
     return HybridIndex(EdgeStore.open(folder, spec), spec)
-
-
-def _digest(chunk: Chunk) -> str:
-    """Of all a chunk says and shows. Another recipe needs another ``VERSION``: vectors are added by digest."""
-    said = (chunk.text, chunk.document, chunk.collection, chunk.kind.value, chunk.reader.value, chunk.confidence)
-    shown = [(anchor.page, anchor.boxes, anchor.headings) for anchor in chunk.anchors]
-    return hashlib.blake2b(json.dumps([said, shown]).encode(), digest_size=12).hexdigest()
 
 
 def _payload(chunk: Chunk) -> dict[str, Any]:

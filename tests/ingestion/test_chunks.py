@@ -249,6 +249,12 @@ def test_ids_are_the_same_every_time_and_different_everywhere():
     assert [chunk.ordinal for chunk in first] == list(range(len(first)))
 
 
+def test_a_broken_character_becomes_a_sound_one():
+    chunks, carry = cut(heading("A\ud800"), paragraph("roto \udfff aquí"), block(BlockKind.TABLE, "| \ud800 |"))
+    assert texts(chunks) == ["A?\n\nroto ? aquí", "| ? |"]
+    assert carry.path == ("A?",)
+
+
 KINDS = st.sampled_from([kind for kind in BlockKind if kind not in (BlockKind.HEADER, BlockKind.FOOTER)])
 TEXT = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"], include_characters="\n| "), max_size=400)
 

@@ -1,0 +1,204 @@
+"""Publishing into the real embedded index: at once, once, in any order, and gone when withdrawn."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assistant.core.domain import (
+    Access,
+    Block,
+    BlockKind,
+    Box,
+    Chunk,
+    Document,
+    DocumentStatus,
+    PageReading,
+    PageStatus,
+    Reader,
+    Receipt,
+)
+from assistant.core.errors import NotFound, StoreBusy
+from assistant.core.index import open_index
+from assistant.core.ports import ChunkIndex, SearchQuery
+from assistant.core.settings import ChunkingSettings, IndexSettings
+from ingestion.chunks import Carry
+from ingestion.publish import Publisher
+from tests.fakes import FakeEmbedder
+
+DOCUMENT = Document("doc-1", "contrato.pdf", "0" * 64, "legal", DocumentStatus.READING)
+SETTINGS = ChunkingSettings(max_tokens=40)  # pyright: ignore[reportCallIssue]
+ALL = Access("anna", None)
+
+
+class Counts:
+    """The part of a catalogue that publishing needs; ``gone`` documents are not found."""
+
+    def __init__(self) -> None:
+        self.noted: dict[str, tuple[int, int]] = {}
+        self.gone: set[str] = set()
+
+    def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
+        if document_id in self.gone:
+            raise NotFound("no such document")
+        self.noted[document_id] = (chunks, embedded)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[ChunkIndex]:
+    opened = open_index(IndexSettings(), tmp_path, FakeEmbedder())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def publisher(index: ChunkIndex, counts: Counts) -> Publisher:
+    return Publisher(counts, index, FakeEmbedder(), SETTINGS)
+
+
+def paragraphs(number: int, *texts: str, heading: str = "") -> PageReading:
+    blocks = [Block(BlockKind.HEADING, heading, Box(0, 0, 1, 0.1), 1.0, Reader.TEXT, level=1)] if heading else []
+    blocks += [Block(BlockKind.PARAGRAPH, text, Box(0, 0.1, 1, 0.2), 1.0, Reader.TEXT) for text in texts]
+    return PageReading(number, Reader.TEXT, PageStatus.READ, 1.0, tuple(blocks), Receipt("read"), 0.0)
+
+
+def long_page(number: int, count: int) -> PageReading:
+    """A page that makes ``count`` chunks."""
+    return paragraphs(number, *(f"párrafo {number}.{at} " + "palabra " * 30 for at in range(count)))
+
+
+def found(index: ChunkIndex, text: str) -> list[Chunk]:
+    return [hit.chunk for hit in index.search(SearchQuery(text, None, ALL))]
+
+
+def test_a_page_is_answerable_as_soon_as_it_is_published(publisher: Publisher, index: ChunkIndex, counts: Counts):
+    publisher.publish_page(DOCUMENT, paragraphs(3, "La fianza asciende a dos mensualidades."), Carry())
+    (only,) = found(index, "¿A cuánto asciende la fianza?")
+    assert (only.page, only.text) == (3, "La fianza asciende a dos mensualidades.")
+    assert counts.noted["doc-1"] == (1, 0)
+
+
+def test_all_chunks_of_all_pages_are_points(publisher: Publisher, index: ChunkIndex, counts: Counts):
+    pages = [long_page(number, 5) for number in range(1, 8)]
+    carry = Carry()
+    for page in pages:
+        carry = publisher.publish_page(DOCUMENT, page, carry)
+    assert index.count("doc-1") == 35
+    publisher.finish_document(DOCUMENT, pages)
+    publisher.finish_document(DOCUMENT, pages)
+    assert index.count("doc-1") == 35
+    assert counts.noted["doc-1"] == (35, 0)
+
+
+def test_pages_in_any_order_end_as_if_in_order(publisher: Publisher, index: ChunkIndex):
+    pages = [
+        paragraphs(1, "Objeto del contrato.", heading="1 Objeto"),
+        paragraphs(2, "Sigue el objeto."),
+        paragraphs(3, "Duración de un año.", heading="2 Plazo"),
+        paragraphs(4, "Prórroga tácita."),
+    ]
+    for page in (pages[3], pages[1], pages[2], pages[0]):
+        publisher.publish_page(DOCUMENT, page, Carry())
+    assert found(index, "prórroga")[0].headings == ()
+    publisher.finish_document(DOCUMENT, iter(pages))
+    assert found(index, "prórroga")[0].headings == ("2 Plazo",)
+    assert found(index, "sigue")[0].headings == ("1 Objeto",)
+    assert index.count("doc-1") == 4
+
+
+def test_a_page_read_anew_leaves_nothing_of_its_former_reading(publisher: Publisher, index: ChunkIndex):
+    publisher.publish_page(DOCUMENT, long_page(1, 6), Carry())
+    publisher.publish_page(DOCUMENT, long_page(2, 2), Carry())
+    better = [paragraphs(1, "Una sola línea bien leída."), long_page(2, 2)]
+    publisher.publish_page(DOCUMENT, better[0], Carry())
+    publisher.finish_document(DOCUMENT, better)
+    assert index.count("doc-1") == 3
+    assert not [chunk for chunk in found(index, "párrafo") if chunk.page == 1]
+
+
+def test_vectors_follow_in_batches_and_a_stop_is_heard(publisher: Publisher, index: ChunkIndex, counts: Counts):
+    publisher.publish_page(DOCUMENT, long_page(1, 30), Carry())
+    stops = iter([False, True])
+    assert publisher.embed_pending(20, lambda: next(stops)) == 8
+    assert counts.noted["doc-1"] == (30, 8)
+    done = 8
+    while embedded := publisher.embed_pending(16):
+        done += embedded
+    assert done == 30
+    assert counts.noted["doc-1"] == (30, 30)
+    assert index.unembedded(5) == []
+    assert publisher.embed_pending(16) == 0
+
+
+def test_publishing_again_keeps_vectors_and_a_changed_page_gets_new_ones(publisher: Publisher, index: ChunkIndex):
+    pages = [long_page(1, 3), long_page(2, 3)]
+    publisher.finish_document(DOCUMENT, pages)
+    publisher.embed_pending(100)
+    publisher.finish_document(DOCUMENT, pages)
+    assert index.unembedded(10) == []
+    pages[1] = long_page(2, 2)
+    pages[1] = replace(pages[1], blocks=(replace(pages[1].blocks[0], text="corregido"), pages[1].blocks[1]))
+    publisher.finish_document(DOCUMENT, pages)
+    assert {chunk.text.split()[0] for chunk in index.unembedded(10)} == {"corregido"}
+    assert index.count("doc-1", embedded=True) == index.count("doc-1") - 1
+
+
+def test_a_document_deleted_while_it_is_embedded_stays_deleted(index: ChunkIndex, counts: Counts):
+    publisher: Publisher
+
+    class Deleting(FakeEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+            counts.gone.add("doc-1")
+            publisher.withdraw("doc-1")
+            return super().embed_passages(texts)
+
+    publisher = Publisher(counts, index, Deleting(), SETTINGS)
+    publisher.publish_page(DOCUMENT, long_page(1, 4), Carry())
+    assert publisher.embed_pending(16) == 4
+    assert index.count("doc-1") == 0
+    assert publisher.embed_pending(16) == 0
+
+
+def test_withdrawing_leaves_no_point(publisher: Publisher, index: ChunkIndex):
+    publisher.publish_page(DOCUMENT, long_page(1, 4), Carry())
+    publisher.publish_page(replace(DOCUMENT, id="doc-2"), long_page(1, 4), Carry())
+    publisher.withdraw("doc-1")
+    publisher.withdraw("doc-1")
+    assert (index.count("doc-1"), index.count("doc-2")) == (0, 4)
+
+
+def test_a_point_that_stays_is_an_error(counts: Counts, index: ChunkIndex):
+    class Forgetful:
+        def __getattr__(self, name: str) -> object:
+            return getattr(index, name)
+
+        def delete(self, document_id: str, keep: frozenset[str] | None = None) -> None:
+            pass
+
+    publisher = Publisher(counts, Forgetful(), FakeEmbedder(), SETTINGS)  # pyright: ignore[reportArgumentType]
+    publisher.publish_page(DOCUMENT, long_page(1, 2), Carry())
+    with pytest.raises(StoreBusy, match="2 passages"):
+        publisher.withdraw("doc-1")
+
+
+def test_a_long_document_is_finished_in_flat_memory(publisher: Publisher, index: ChunkIndex):
+    def pages() -> Iterator[PageReading]:
+        for number in range(1, 401):
+            yield long_page(number, 2)
+
+    publisher.finish_document(DOCUMENT, pages())
+    tracemalloc.start()
+    publisher.finish_document(DOCUMENT, pages())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert index.count("doc-1") == 800
+    assert peak < 2e6  # the ids of 800 chunks, and one page
