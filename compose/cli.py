@@ -189,6 +189,16 @@ def serve(
 
 
 @app.command()
+def worker() -> None:
+    """Read what a server of the same home accepts, where worker.where is "elsewhere"."""
+    from compose.readingprocess import work
+
+    settings = load_settings()
+    configure_logs(settings.log_level)
+    _run(work(settings))
+
+
+@app.command()
 def doctor(as_json: Json = False) -> None:
     """Check that everything Perito needs is there, and list the settings."""
     from compose.doctor import examine

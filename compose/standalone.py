@@ -73,14 +73,22 @@ def own_home(settings: Settings) -> Generator[None]:
     if settings.index.kind != "edge":
         yield
         return
-    lock = FileLock(settings.home / "perito.lock")
+    busy = StoreBusy(
+        f"Another Perito process works in {settings.home}",
+        "Wait until it is done, or start `perito serve` and let commands share it",
+    )
+    with held(settings.home / "perito.lock", LOCK_SECONDS, busy):
+        yield
+
+
+@contextlib.contextmanager
+def held(file: Path, patience: float, busy: StoreBusy) -> Generator[None]:
+    """Hold a lock that ends with the process; raises ``busy`` where another has it for ``patience`` seconds."""
+    lock = FileLock(file)
     try:
-        lock.acquire(timeout=LOCK_SECONDS)
+        lock.acquire(timeout=patience)
     except Timeout:
-        raise StoreBusy(
-            f"Another Perito process works in {settings.home}",
-            "Wait until it is done, or start `perito serve` and let commands share it",
-        ) from None
+        raise busy from None
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from ingestion.pipeline import Pipeline
 from ingestion.publish import Publisher
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.vlm import VlmReader
+from ingestion.reception import Reception
 from ingestion.worker import Worker, charged
 
 
@@ -31,7 +32,8 @@ def build_pipeline(settings: Settings, record: Callable[[Usage], None]) -> tuple
 def build_worker(
     settings: Settings, *, catalogue: SqlCatalogue, blobs: FolderBlobStore, index: ChunkIndex, embedder: Embedder
 ) -> Worker:
-    """The worker over the given stores."""
+    """The worker over the given stores, or who accepts for one in another process."""
     pipeline, ocr = build_pipeline(settings, charged(catalogue.record))
     publisher = Publisher(catalogue, index, embedder, settings.chunking)
-    return Worker(pipeline, publisher, catalogue, blobs, ocr, settings.limits)
+    kind = Reception if settings.worker.where == "elsewhere" else Worker
+    return kind(pipeline, publisher, catalogue, blobs, ocr, settings.limits)

@@ -48,6 +48,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class RequeuedError(Exception):
+    """Another process asked for the document to be read again while it was being read here."""
+
+
 class Worker:
     """Implements the kernel's ``Ingestion`` in this process. ``start`` it in the loop that uses it."""
 
@@ -83,9 +87,16 @@ class Worker:
         self._embedder = asyncio.create_task(self._embed_forever())
         self._to_embed.set()
         self._sweeper = asyncio.create_task(asyncio.to_thread(self._sweep))
-        for document in await asyncio.to_thread(self._catalogue.unfinished):
-            log.info("%s goes on at page %d", document.name, document.pages_done + 1)
-            self._launch(document)
+        await self.take_up()
+
+    async def take_up(self) -> None:
+        """Begin with what is accepted and unfinished and not begun here, whichever process accepted it."""
+        async with self._changing:
+            begun = set(self._running)  # before looking: what ends meanwhile is not begun again
+            for document in await asyncio.to_thread(self._catalogue.unfinished):
+                if document.id not in begun and document.id not in self._running:
+                    log.info("%s goes on at page %d", document.name, document.pages_done + 1)
+                    self._launch(document)
 
     async def drain(self) -> None:
         """Wait until everything accepted is read and embedded."""
@@ -242,10 +253,10 @@ class Worker:
         while True:
             try:
                 async with self._slots:
-                    await self._read_or_fail(document)
+                    await self._read_or_clear(document)
                 return
-            except NotFound:  # deleted meanwhile
-                return
+            except RequeuedError:
+                log.info("%s is read from its beginning, as another process asked", document.name)
             except TransientError as error:
                 delay = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
                 log.warning("%s waits %.0f s: %s", document.name, delay, error)
@@ -253,11 +264,18 @@ class Worker:
                 await asyncio.sleep(delay)
                 attempt += 1
 
+    async def _read_or_clear(self, document: Document) -> None:
+        """Read it. When it is deleted meanwhile, maybe by another process, nothing published since stays."""
+        try:
+            await self._read_or_fail(document)
+        except NotFound:
+            await asyncio.to_thread(self._publisher.withdraw, document.id)
+
     async def _read_or_fail(self, document: Document) -> None:
-        """Read it, or write down why it cannot be read. TransientError; NotFound when it is there no more."""
+        """Read it, or write down why it cannot be read. TransientError; RequeuedError; NotFound when it is gone."""
         try:
             await self._read(document)
-        except TransientError:
+        except (TransientError, RequeuedError):
             raise
         except PeritoError as error:
             await self._end(document.id, DocumentStatus.FAILED, str(error))
@@ -268,8 +286,8 @@ class Worker:
 
     async def _read(self, document: Document) -> None:
         _being_read.set(document)
-        done = await asyncio.to_thread(self._catalogue.pages_done, document.id)
         document = await self._update(document.id, status=DocumentStatus.READING, error="")
+        done = await asyncio.to_thread(self._catalogue.pages_done, document.id)  # what is requeued later is noticed
         started, before = time.perf_counter(), document.seconds
         carries: dict[int, Carry] = {}
         path = await asyncio.to_thread(self._blob_path, document.id)
@@ -292,7 +310,7 @@ class Worker:
         """The page becomes answerable, then its row says that it is done: never the other way round."""
         carry = self._publisher.publish_page(document, page, carry)
         self._catalogue.put_page(document.id, page)
-        return self._catalogue.document(document.id, EVERYTHING), carry
+        return _still_mine(self._catalogue.document(document.id, EVERYTHING)), carry
 
     def _finish(self, document: Document) -> Document:
         """Publish the whole once more, now that every page is known."""
@@ -332,13 +350,15 @@ class Worker:
 
     async def _note(self, document_id: str, error: str) -> None:
         """Say why a document waits, where that can still be written down."""
-        with contextlib.suppress(PeritoError):
+        with contextlib.suppress(PeritoError, RequeuedError):
             document = await self._update(document_id, error=error)
             self._tell(document_id, Progress(document))
 
     async def _update(self, document_id: str, **changes: object) -> Document:
         def update() -> Document:
             document = self._catalogue.document(document_id, EVERYTHING)
+            if changes.get("status") is not DocumentStatus.READING:
+                _still_mine(document)
             document = replace(document, **changes)  # pyright: ignore[reportArgumentType]
             self._catalogue.update_document(document)
             return document
@@ -403,6 +423,13 @@ async def _to_its_end(function: Callable[P, T], *arguments: P.args, **named: P.k
     except asyncio.CancelledError:
         await asyncio.gather(work, return_exceptions=True)
         raise
+
+
+def _still_mine(document: Document) -> Document:
+    """RequeuedError where another process queued it while it was being read here: its pages count no more."""
+    if document.status is DocumentStatus.QUEUED:
+        raise RequeuedError(document.id)
+    return document
 
 
 def ending(document: Document, *, whole: bool) -> DocumentStatus:

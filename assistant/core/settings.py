@@ -110,6 +110,12 @@ class RetrievalSettings(Section):
     sources: int = Field(6, ge=1, le=50, description="Passages an answer is written from.")
 
 
+class WorkerSettings(Section):
+    where: Literal["here", "elsewhere"] = Field(
+        "here", description="Who reads what is accepted: this process, or a `perito worker` over the same stores."
+    )
+
+
 class EndpointSettings(Section):
     base_url: str = Field("", description="OpenAI-compatible endpoint, e.g. http://host:8000/v1; empty: none.")
     model: str = Field("", description="Model name the endpoint serves.")
@@ -173,6 +179,7 @@ class Settings(BaseSettings):
     ocr: OcrSettings = OcrSettings()  # pyright: ignore[reportCallIssue]
     triage: TriageSettings = TriageSettings()  # pyright: ignore[reportCallIssue]
     chunking: ChunkingSettings = ChunkingSettings()  # pyright: ignore[reportCallIssue]
+    worker: WorkerSettings = WorkerSettings()  # pyright: ignore[reportCallIssue]
     retrieval: RetrievalSettings = RetrievalSettings()  # pyright: ignore[reportCallIssue]
     llm: EndpointSettings = EndpointSettings()  # pyright: ignore[reportCallIssue]
     vlm: VlmSettings = VlmSettings()  # pyright: ignore[reportCallIssue]
@@ -209,7 +216,7 @@ def load_settings(**overrides: Any) -> Settings:
     values = _merged(_read_toml(file, must_exist=bool(config)), overrides)
     values["home"] = told or values.get("home") or _usual_home()
     try:
-        return Settings(**values)
+        settings = Settings(**values)
     except ValidationError as error:
         problems = "; ".join(_problem(each, variables, file) for each in error.errors())
         raise Misconfigured(f"The settings are not usable: {problems}", "Mend or remove what is named there") from None
@@ -217,6 +224,17 @@ def load_settings(**overrides: Any) -> Settings:
         names = ", ".join(_not_json(variables))
         example = """PERITO_AUTH__USERS='[{"name": "ana", "password_hash": "…"}]'"""
         raise Misconfigured(f"{names} holds more than one value and is not valid JSON", f"Write {example}") from None
+    _reject_contradictions(settings)
+    return settings
+
+
+def _reject_contradictions(settings: Settings) -> None:
+    """What each section allows, but not together."""
+    if settings.worker.where == "elsewhere" and settings.index.kind != "server":
+        raise Misconfigured(
+            "worker.where is elsewhere, but the index lives in this process, where no other can write to it",
+            'Set index.kind to "server" and index.url to a Qdrant server, or worker.where to "here"',
+        )
 
 
 def _usual_home() -> str:
