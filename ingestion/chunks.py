@@ -355,6 +355,13 @@ def _only_headings(pieces: Sequence[Piece]) -> bool:
     return all(piece.block.kind is BlockKind.HEADING for piece in pieces)
 
 
+def load_splitter() -> None:
+    """Import the library that cuts long passages now rather than at the first of them."""
+    from assistant.core import llamaindex
+
+    llamaindex.load()
+
+
 @lru_cache(maxsize=32)  # a table with its header cuts to what is left beside it, so sizes differ
 def _splitter(max_tokens: int, count_tokens: CountTokens) -> Callable[[str], list[str]]:
     from assistant.core.llamaindex import sentence_splitter

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Reader
 from assistant.core.ports import ChunkIndex, Embedder, SearchQuery
@@ -122,8 +122,6 @@ def _sentences(text: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-def loaded() -> Any:
+def load() -> None:
     """Import the library now, so that the first long passage does not wait for it."""
-    import llama_index.core.node_parser
-
-    return llama_index.core.node_parser
+    import llama_index.core.node_parser  # noqa: F401  # pyright: ignore[reportUnusedImport]
