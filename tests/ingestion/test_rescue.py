@@ -316,6 +316,7 @@ TRAPS = {
     "strings": PAGE + b"5 0 obj<</Type/Page/A(" + b"(" * 1_000_000,
     "comments": PAGE + b"5 0 obj<<" + b"%\n" * 500_000 + b"/Type/Page",
     "a page listed very often": b"2 0 obj<</Type/Pages/Count 99999999/Kids[%s]>>endobj " % (b"3 0 R " * 160_000) + PAGE,
+    "references to nothing": b"3 0 obj<</Type/Page/Parent 0 0 R/Annots[0 0 R]/Resources<</Font 0 0 R>>>>endobj",
     "a tree in a circle": PAGE
     + b"1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Parent 2 0 R/Kids[2 0 R 3 0 R]>>endobj",
     "a deep tree": PAGE

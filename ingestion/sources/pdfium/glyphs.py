@@ -56,8 +56,8 @@ def read_glyphs(page: pdfium.PdfPage, geometry: Geometry) -> Glyphs:
         count = min(textpage.count_chars(), _MOST_GLYPHS)
         codes = native.collect(native.char_code, handle, count, np.uint32)
         objects = native.collect(native.char_object, handle, count, np.uint64)
-        boxes = geometry.boxes(native.fill(native.char_box, handle, count, 4))
-        origins = geometry.points(native.fill(native.char_origin, handle, count, 2))
+        boxes = geometry.boxes(_finite(native.fill(native.char_box, handle, count, 4)))
+        origins = geometry.points(_finite(native.fill(native.char_origin, handle, count, 2)))
         unmapped = native.collect(native.char_unmapped, handle, count, np.int8) == 1
         index, starts = _runs(objects)
         fonts: dict[int, tuple[bool, bool]] = {}
@@ -100,6 +100,11 @@ def _run(handle: int, start: int, object_: int, geometry: Geometry, fonts: dict[
     )
 
 
+def _finite(values: Floats) -> Floats:
+    """A damaged file may place a character nowhere: that is the origin, which no line is near."""
+    return np.nan_to_num(values, posinf=0.0, neginf=0.0)
+
+
 def colour_of(function: Any, object_: int) -> tuple[int, int, int, int]:
     """Red, green, blue, alpha; opaque black where the object has none."""
     parts = (ctypes.c_uint * 4)()
@@ -111,7 +116,7 @@ def colour_of(function: Any, object_: int) -> tuple[int, int, int, int]:
 
 def _angle(x: float, y: float) -> int:
     """Degrees clockwise in [0, 360); snapped to a quarter where it is within 10 degrees of one."""
-    degrees = float(np.degrees(np.arctan2(y, x))) % 360
+    degrees = float(np.nan_to_num(np.degrees(np.arctan2(y, x)))) % 360  # no number at all in a damaged file
     quarter = round(degrees / 90) * 90
     return int(quarter % 360 if abs(degrees - quarter) <= 10 else round(degrees))
 

@@ -272,7 +272,7 @@ class LeftPages:
     def _uses(self, number: int) -> list[int]:
         """The objects that one is drawn from; not its page, nor where a link leads."""
         if number <= 0:
-            resources = self._passed_down[number]
+            resources = self._passed_down.get(number, b"")  # 0 is what nothing refers to, but for damage
             self._note_fonts(Dictionary({b"Resources": resources}, 0))
             return references(resources)
         if number in self._tree.pages or number in self._tree.nodes or number not in self._fragments.objects:
