@@ -42,6 +42,11 @@ from assistant.core.index import (
 )
 
 DESCRIPTION = "index.json"
+MEGABYTE = 1_000_000
+# Edge writes into memory maps of files with holes. Where the disk has no room to fill one, nothing is raised: the
+# kernel ends the process (SIGBUS). So there must be more room than opening or a write takes (measured: 23 MB).
+ROOM = 64 * MEGABYTE
+ROOM_TO_DELETE = 8 * MEGABYTE  # less, for deleting is how people make room
 
 
 class EdgeStore:
@@ -60,6 +65,7 @@ class EdgeStore:
         """Open the store in ``folder``, or make it. StoreBusy, StoreMismatch, DiskFull."""
         with _translated(folder):
             folder.mkdir(parents=True, exist_ok=True)
+            _require_room(folder, ROOM)
             current = _current_shard(folder, spec)
             if (current / "segments").exists():
                 shard = qe.EdgeShard.load(str(current))
@@ -135,7 +141,7 @@ class EdgeStore:
         if condition is None:
             raise ValueError("refusing to delete every point")
         count = self.count(where)
-        self._update([qe.UpdateOperation.delete_points_by_filter(condition)])
+        self._update([qe.UpdateOperation.delete_points_by_filter(condition)], ROOM_TO_DELETE)
         self._builder.wrote(count)  # what is deleted takes room until the next copy
 
     def count(self, where: Where) -> int:
@@ -161,8 +167,9 @@ class EdgeStore:
             records, _ = self._shard.scroll(request)
         return [Found(str(record.id), record.payload or {}) for record in records]
 
-    def _update(self, operations: Sequence[qe.UpdateOperation]) -> None:
-        with self._writing, _translated():
+    def _update(self, operations: Sequence[qe.UpdateOperation], room: int = ROOM) -> None:
+        with self._writing, _translated(self._folder):
+            _require_room(self._folder, room)
             for operation in operations:
                 self._shard.update(operation)
             if self._journal is not None:
@@ -174,7 +181,9 @@ class EdgeStore:
         try:
             with self._writing:
                 self._shard.flush()
-                shutil.copytree(_current_shard(self._folder, self._spec), copy)
+                current = _current_shard(self._folder, self._spec)
+                _require_room(self._folder, 2 * _size(current) + ROOM)  # the copy, and the graphs in it
+                shutil.copytree(current, copy)
                 self._journal = []
             if build(copy):
                 self._adopt(copy)
@@ -185,6 +194,7 @@ class EdgeStore:
 
     def _adopt(self, copy: Path) -> None:
         with self._writing:
+            _require_room(self._folder, ROOM)
             shard = qe.EdgeShard.load(str(copy))
             for operation in self._journal or ():
                 shard.update(operation)
@@ -232,6 +242,20 @@ def _current_shard(folder: Path, spec: IndexSpec) -> Path:
         ) from None
     spec.check(described, f"The index in {folder}")
     return folder / name
+
+
+def _require_room(folder: Path, needed: int) -> None:
+    """DiskFull unless so many bytes are free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise DiskFull(
+            f"The index in {folder} needs {needed // MEGABYTE} MB of free disk, and {free // MEGABYTE} MB are left"
+        )
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files, holes counted: copies have none."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _write_description(folder: Path, spec: IndexSpec, shard: str) -> None:

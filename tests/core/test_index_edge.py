@@ -9,9 +9,11 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from assistant.core import indexedge
 from assistant.core.domain import Access
 from assistant.core.edgegraphs import BUILD_AFTER, GraphBuilder
 from assistant.core.errors import DiskFull, StoreBusy, StoreMismatch
@@ -115,6 +117,39 @@ def test_no_room_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(DiskFull):
         opened(tmp_path)
+
+
+def test_a_disk_that_fills_up_stops_writes_but_not_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Edge would be ended by the kernel: a write must be refused while there still is some room."""
+    free = indexedge.ROOM
+
+    def usage(_: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=free)
+
+    monkeypatch.setattr(indexedge.shutil, "disk_usage", usage)
+    store = EdgeStore.open(tmp_path, SPEC)
+    index = HybridIndex(store, SPEC)
+    index.upsert([chunk("la primera"), chunk("la segunda", 1)], vectors(2).tolist())
+    free -= 1
+    with pytest.raises(DiskFull, match="64 MB of free disk, and 63 MB are left"):
+        index.upsert([chunk("la tercera", 2)], None)
+    with pytest.raises(DiskFull):
+        index.add_vectors([chunk("la segunda", 1)], vectors(1).tolist())
+    store.build_graphs()  # gives it up
+    assert len(list(tmp_path.glob("shard-*"))) == 1
+    assert [hit.chunk.text for hit in index.search(SearchQuery("primera", None, ALL))] == ["la primera"]
+    index.delete("lease", keep=frozenset({chunk("la primera").id}))
+    free = indexedge.ROOM_TO_DELETE - 1
+    with pytest.raises(DiskFull):
+        index.delete("lease")
+    index.close()
+    with pytest.raises(DiskFull):
+        opened(tmp_path)
+    free = indexedge.ROOM  # there is room again
+    index = opened(tmp_path)
+    index.upsert([chunk("la tercera", 2)], None)
+    assert index.count("lease") == 2
+    index.close()
 
 
 def test_all_goes_on_while_graphs_are_built_and_nothing_is_lost(tmp_path: Path):
