@@ -71,10 +71,10 @@ class _DiskFile(UploadFile):
         """Close the file, once; an empty part becomes an empty file."""
         if self._settled:
             return
+        self._settled = True  # whatever comes: closing a file for which there is no room fails, and closes it
         self._append(b"")
         if self._stream is not None:
             self._stream.close()
-        self._settled = True
 
 
 class _Parser(MultiPartParser):

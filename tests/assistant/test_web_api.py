@@ -16,7 +16,6 @@ from assistant.core.domain import Access, Answer
 from assistant.core.errors import DiskFull, EndpointDown
 from assistant.core.ports import Submission, Upload
 from assistant.core.shapes import AnswerShape, DocumentDetailShape, ErrorShape, IngestShape, PageShape, ProgressShape
-from assistant.web import uploads
 from tests.assistant.webparts import CONTRACT, Web, build_web, files, settings_for
 
 TWO_PAGES = f"{CONTRACT}\f\nSegunda página.\n\nLa fianza son dos mensualidades."
@@ -224,14 +223,22 @@ async def test_a_body_that_is_no_form_is_said_to_be_none(web: Web, body: bytes, 
     assert ErrorShape.model_validate(reply.json()).error.code == "bad_request"
 
 
-async def test_a_full_disk_says_so_and_the_next_upload_works(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+class FullDisk(io.RawIOBase):
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+
+@pytest.mark.parametrize("size", [10, 500_000], ids=["met when the file is closed", "met while it is written"])
+async def test_a_full_disk_says_so_and_the_next_upload_works(
+    web: Web, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(uploads._DiskFile, "_append", full)  # pyright: ignore[reportPrivateUsage]
+        patched.setattr(Path, "open", lambda *_: io.BufferedWriter(FullDisk(), 1000))
         async with web.client() as client:
-            reply = await client.post("/api/documents", files=files(("a.txt", b"text")))
+            reply = await client.post("/api/documents", files=files(("a.txt", b"x" * size)))
     assert (reply.status_code, reply.json()["error"]["code"]) == (507, "disk_full")
     assert await upload(web)
 
