@@ -49,20 +49,20 @@ async def serve(settings: Settings) -> None:
     from assistant.web.auth import check_binding
 
     check_binding(settings)
-    sockets = [_bind(settings.server.host, settings.server.port)]
-    token = secrets.token_urlsafe(32)
-    async with open_perito(settings) as perito:
-        app = create_app(_services(perito, token))
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
-        )
-        server = uvicorn.Server(config)
-        warming = asyncio.create_task(_warm(perito))
-        with _noted(settings, token):
-            log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
-            _outlive_sigterm()
-            await server.serve(sockets=sockets)
-        await warming
+    with contextlib.closing(_bind(settings.server.host, settings.server.port)) as listener:
+        token = secrets.token_urlsafe(32)
+        async with open_perito(settings) as perito:
+            app = create_app(_services(perito, token))
+            config = uvicorn.Config(
+                app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
+            )
+            server = uvicorn.Server(config)
+            warming = asyncio.create_task(_warm(perito))
+            with _noted(settings, token):
+                log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
+                _outlive_sigterm()
+                await server.serve(sockets=[listener])
+            await warming
 
 
 def _outlive_sigterm() -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from assistant.core.errors import StoreBusy
+from assistant.core.settings import Settings, load_settings
+from compose import server
+from compose.standalone import Perito
 from tests.compose.commands import Commands, free_port, wait_ready
 from tests.documents import shared
 
@@ -49,6 +56,20 @@ def test_a_refused_file_gets_the_same_sentence_with_and_without_a_server(perito:
         served = perito("ingest", empty, "--json").json["documents"][0]
     assert alone == served
     assert "empty" in alone["error"] and alone["code"] == "empty_file"
+
+
+async def test_a_start_that_fails_lets_the_address_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.asynccontextmanager
+    async def busy(_: Settings) -> AsyncGenerator[Perito]:
+        raise StoreBusy("Another Perito process works there")
+        yield
+
+    monkeypatch.setattr(server, "open_perito", busy)
+    port = free_port()
+    with pytest.raises(StoreBusy):
+        await server.serve(load_settings(home=tmp_path, server={"port": port}))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
 
 
 def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> None:
