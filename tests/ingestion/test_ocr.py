@@ -19,8 +19,7 @@ from ingestion.readers.ocr import OcrReader
 from ingestion.readers.ocrpage import PageReader
 from ingestion.readers.paddle import best_provider
 from tests.documents import shared
-
-FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
+from tests.ingestion.pdfs import PdfPage, text_at, write_pdf
 
 
 def picture(relative: str, page: int = 1, dpi: int = 150) -> Image.Image:
@@ -93,9 +92,10 @@ async def test_spanish_with_its_own_letters_and_marks(ocr_reader: OcrReader, tmp
         "¡Qué alegría que estén todos en la casa!",
         "Avda. de España, n.º 12, 1.ª planta, Logroño",
     ]
-    page = Image.new("RGB", (1240, 500), "white")
-    for number, line in enumerate(lines):
-        ImageDraw.Draw(page).text((80, 60 + 90 * number), line, "black", ImageFont.truetype(str(FONT), 32))
+    content = "".join(text_at(40, 180 - 40 * number, line, 14) for number, line in enumerate(lines))
+    write_pdf(tmp_path / "spanish.pdf", [PdfPage(content, media=(0, 0, 480, 220))])
+    with pypdfium2.PdfDocument(tmp_path / "spanish.pdf") as document:
+        page = document[0].render(scale=150 / 72).to_pil()
     read = text_of(await ocr_reader.read(page))
     assert "niño pidió 25,40 €" in read
     assert "¿Cómo se llama el señor de la montaña?" in read
@@ -143,6 +143,12 @@ async def test_a_blank_page_has_no_blocks_and_costs_nothing(ocr_reader: OcrReade
     assert (await ocr_reader.read(white)).seconds < 1.5
 
 
+async def test_a_lone_page_number_is_no_blank_page(ocr_reader: OcrReader) -> None:
+    page = Image.new("RGB", (1654, 2339), "white")
+    ImageDraw.Draw(page).text((800, 2200), "417", "black", ImageFont.load_default(30))
+    assert text_of(await ocr_reader.read(page)) == "417"
+
+
 @pytest.mark.parametrize("size", [(1, 1), (3, 900), (900, 3), (30, 12)])
 async def test_odd_sizes_are_no_trouble(ocr_reader: OcrReader, size: tuple[int, int]) -> None:
     page = Image.new("RGB", size, "white")
@@ -160,7 +166,7 @@ async def test_a_very_large_picture_is_bounded_and_read(ocr_reader: OcrReader) -
 
 async def test_a_small_picture_is_enlarged(ocr_reader: OcrReader) -> None:
     page = picture("multilingual/francais.pdf", dpi=72)
-    small = page.resize((page.width // 2, page.height // 2), Image.Resampling.LANCZOS)
+    small = page.resize((page.width * 2 // 3, page.height * 2 // 3), Image.Resampling.LANCZOS)
     reading = await ocr_reader.read(small)
     assert similarity(hand_read("multilingual__francais.pdf"), reading) > 85
 
@@ -230,7 +236,7 @@ def test_both_engines_read_the_same(provider: str) -> None:
         return
     reader = PageReader.open(provider="openvino" if provider == "openvino" else "cpu")
     reading = reader.read(np.asarray(picture("scan_hard/sroie_316.jpg")))
-    assert "WESTERN EASTERN" in text_of(reading)
+    assert fuzz.partial_ratio("WESTERN EASTERN STATIONERY SDN.BHD", text_of(reading)) > 90
     assert "RM1.38" in text_of(reading)
 
 
