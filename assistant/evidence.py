@@ -184,6 +184,7 @@ class _Candidate:
 
 def _candidates(source: int, hit: Hit, asked: Asked, scale: Scale) -> list[_Candidate]:
     present = text_roots(_context(hit))
+    title = text_roots("\n".join((hit.chunk.document, *hit.chunk.headings)))
     passage = Features(
         words=0.0,
         passage_words=asked.coverage(present),
@@ -198,8 +199,16 @@ def _candidates(source: int, hit: Hit, asked: Asked, scale: Scale) -> list[_Cand
         _Candidate(source, piece, _compared(piece, hit), replace(passage, words=words, wanted=wanted))
         for piece in quotable(without_orders(hit.chunk.text))
         if asked.learns_from(piece.matched) or not piece.is_sentence
-        for words, wanted in [(asked.coverage(text_roots(piece.matched)), float(asked.is_held_by(piece.matched)))]
+        for words, wanted in [(_words(piece, title, asked), float(asked.is_held_by(piece.matched)))]
     ]
+
+
+def _words(piece: Quotable, title: frozenset[str], asked: Asked) -> float:
+    """The share of the question's words that the piece holds. A row or a line is read under its title ("Total" on a
+    page called "receipt"), so the title's words count with it; but only with words of its own does it say anything."""
+    own = text_roots(piece.matched)
+    share = asked.coverage(own)
+    return asked.coverage(own | title) if share and not piece.is_sentence else share
 
 
 def _compared(piece: Quotable, hit: Hit) -> str:

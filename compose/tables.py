@@ -95,7 +95,8 @@ def page_heading(page: PageReading) -> str:
 
 def citation_line(citation: CitationShape) -> str:
     """Number, document, page, reader, confidence, and the passage."""
-    passage = " ".join(citation.text.split())
+    rows = (line for line in citation.text.splitlines() if line.strip("|-: "))  # without the rule under a table's head
+    passage = " ".join(" ".join(rows).replace("|", " ").split())
     shown = passage if len(passage) <= 240 else passage[:239] + "…"
     reader = READERS.get(citation.reader, citation.reader)
     where = f"{citation.document}, page {citation.page} ({reader}, {citation.confidence:.0%})"

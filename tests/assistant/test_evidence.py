@@ -114,3 +114,18 @@ async def test_quotes_come_best_first_and_do_not_repeat() -> None:
     assert scores == sorted(scores, reverse=True)
     assert [quote.text for quote in evidence.best].count("The rent is 950 euros.") == 1
     assert evidence.score >= RELEVANT
+
+
+async def test_a_row_is_read_under_its_documents_title() -> None:
+    """SROIE receipt 004 (truth: gt/sroie/004.json): "receipt" stands in the file's name only, the total in a row."""
+    rows = "| item | RM |\n| --- | --- |\n| WHISTLE KEY RING | 3.80 |\n| TOTAL | 30.90 |\n| CASH | 50.90 |"
+    for question, row in (
+        ("How much was the total on the receipt?", "30.90"),
+        ("What was the cash on the receipt?", "50.90"),
+    ):
+        vector = embedder().embed_query(question)
+        chunk = Chunk("c", "d", "receipt.jpg", "default", 1, 0, rows, (), Reader.OCR, 0.9)
+        similar = sum(a * b for a, b in zip(vector, embedder().embed_passages([rows])[0], strict=True))
+        evidence = await weigher().weigh(question, vector, [Hit(chunk, 1.0, similar, 2.0)])
+        assert evidence.is_relevant
+        assert row in evidence.best[0].text
