@@ -10,6 +10,7 @@ keep a browser from loading anything from elsewhere.
 from __future__ import annotations
 
 import http.cookies
+import re
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,7 +23,10 @@ from assistant.web.auth import LOCAL_USER, Door, is_loopback
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Chainlit serves these whether or not they are switched on; Perito has no use for any of them.
-CLOSED_PATHS = ("/project/share/", "/project/thread/share", "/mcp", "/copilot/", "/auth/oauth/", "/auth/jwt", "/share/")
+CLOSED_PATHS = (
+    *("/project/share/", "/project/thread/share", "/share/", "/mcp", "/copilot/", "/auth/oauth/", "/auth/jwt"),
+    *("/docs", "/redoc", "/openapi.json"),  # of Chainlit's own API, with scripts from the network
+)
 LOCAL_SESSION_SECONDS = 14 * 24 * 3600
 POLICY = "; ".join(
     (
@@ -89,7 +93,7 @@ class Gate:
             return AccessDenied(
                 "The request comes from another web page", "Use Perito's own page, or name the page in server.origins"
             )
-        if any(scope["path"].startswith(path) for path in CLOSED_PATHS):
+        if scope["path"].startswith(CLOSED_PATHS) or "\0" in scope["path"]:  # which no file's name may hold
             return NotFound(f"There is nothing at {scope['path']}")
         return None
 
@@ -149,10 +153,9 @@ def _cookie_value(part: str) -> str:
 
 
 def _name_of(host: str) -> str:
-    """The host without its port; ``[::1]:8000`` gives ``[::1]``."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+    """The host without its port; ``[::1]:8000`` gives ``[::1]``. What is no host at all comes back whole."""
+    parts = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?", host)
+    return parts[1] if parts else host
 
 
 def _with_port(netloc: str, scheme: str) -> str:

@@ -25,7 +25,7 @@ ANSWER = re.compile(r"HFP/886/2023")
 def drop(page: Page, *files: Path) -> None:
     """Drop files onto the conversation, as from a file manager, once the page is connected."""
     expect(page.locator("#upload-button")).to_be_enabled()
-    page.get_by_role("button", name=re.compile("^Document")).first.wait_for()
+    page.locator(".command-button").wait_for()
     contents = [[file.name, base64.b64encode(file.read_bytes()).decode(), _media_type(file)] for file in files]
     transfer = page.evaluate_handle(
         """files => {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def signed_in(team: Server, open_page: OpenPage) -> OpenPage:
     def opened(name: str, locale: str = "en-US") -> Page:
         page, _ = open_page(team, locale=locale)
         sign_in(page, name)
-        page.get_by_role("button", name=re.compile("^Document")).first.wait_for()
+        page.locator(".command-button").wait_for()
         return page
 
     return opened  # pyright: ignore[reportReturnType]

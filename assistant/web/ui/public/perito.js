@@ -18,6 +18,7 @@
     "#thread-options": ["More about this conversation", "Más sobre esta conversación"],
     "#user-nav-button": ["Your account", "Tu cuenta"],
     "#chat-settings-open-modal": ["Where to look", "Dónde buscar"],
+    ".command-button": ["Documents", "Documentos"],
     "button:has(> svg.lucide-copy)": ["Copy", "Copiar"],
     "button:has(> svg.lucide-arrow-down)": ["To the end", "Ir al final"],
     "#side-view-title > button": ["Close the page", "Cerrar la página"],

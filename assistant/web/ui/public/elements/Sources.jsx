@@ -65,7 +65,7 @@ export default function Sources() {
 
   return (
     <div ref={root} className="perito-card">
-      {items.length ? <h3>{nearest ? labels.nearest : labels.sources}</h3> : null}
+      {items.length && !nearest ? <h3>{labels.sources}</h3> : null}
       {items.length ? (
         <ol aria-label={nearest ? labels.nearest : labels.sources}>
           {items.map((item) => (
