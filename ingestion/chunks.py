@@ -142,7 +142,7 @@ def cut_page(
 
     Chunk texts have at most ``settings.max_tokens`` tokens. The same input gives the same chunks and ids.
     """
-    cutter = Cutter(count_tokens, settings.max_tokens)
+    cutter = Cutter(_remembering(count_tokens), settings.max_tokens)
     furniture = [block for block in page.blocks if block.kind in FURNITURE]
     content = [block for block in page.blocks if block.kind not in FURNITURE and block.text.strip()]
     groups, after = _cut_content(content, carry, cutter)
@@ -360,6 +360,13 @@ def load_splitter() -> None:
     from assistant.core import llamaindex
 
     llamaindex.load()
+
+
+@lru_cache(maxsize=8)
+def _remembering(count_tokens: CountTokens) -> CountTokens:
+    """Counting is what cutting spends its time on (a millisecond a paragraph), and asks for the same texts again:
+    whether a paragraph fits, how long it is, and both once more when the document is finished."""
+    return lru_cache(maxsize=4096)(count_tokens)
 
 
 @lru_cache(maxsize=32)  # a table with its header cuts to what is left beside it, so sizes differ

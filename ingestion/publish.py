@@ -9,6 +9,7 @@ of document, page and ordinal.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from assistant.core.ports import ChunkIndex, Embedder
 from assistant.core.settings import ChunkingSettings
 from ingestion.chunks import Carry, cut_page, load_splitter
 
+_COUNT_SECONDS = 1.0  # counting goes over all chunks of a document, so a long one is not counted at every page
 _AT_ONCE = 8  # passages: about a second of work, after which a stop is heard
 
 
@@ -33,12 +35,19 @@ class Publisher:
     """Writes chunks to the index. Thread-safe; a document's pages may come in any order."""
 
     def __init__(
-        self, catalogue: ChunkCounts, index: ChunkIndex, embedder: Embedder, settings: ChunkingSettings
+        self,
+        catalogue: ChunkCounts,
+        index: ChunkIndex,
+        embedder: Embedder,
+        settings: ChunkingSettings,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalogue = catalogue
         self._index = index
         self._embedder = embedder
         self._settings = settings
+        self._clock = clock
+        self._next_count: dict[str, float] = {}
 
     def warm(self) -> None:
         """Load what the first long passage would otherwise wait for (about three seconds of CPU). Any thread."""
@@ -48,7 +57,9 @@ class Publisher:
         """Make ``page`` answerable; returns what the next page has to know."""
         chunks, after = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
         self._index.upsert(chunks, None)
-        self._count(document.id)
+        if self._clock() >= self._next_count.get(document.id, 0.0):
+            self._count(document.id)
+            self._next_count[document.id] = self._clock() + _COUNT_SECONDS
         return after
 
     def finish_document(self, document: Document, pages: Iterable[PageReading]) -> None:
@@ -62,6 +73,7 @@ class Publisher:
             self._index.upsert(chunks, None)
             ids.update(chunk.id for chunk in chunks)
         self._index.delete(document.id, keep=frozenset(ids))
+        self._next_count.pop(document.id, None)
         self._count(document.id)
 
     def embed_pending(self, limit: int, should_stop: Callable[[], bool] = lambda: False) -> int:

@@ -35,17 +35,23 @@ class GraphBuilder:
         self.wrote(without_graph)
 
     def wrote(self, count: int) -> None:
-        """So many points were written or deleted. Builds, in a thread, once half as many are new as there were:
-        each build goes over all points, so building more often would cost a growing store ever more."""
+        """So many points were written or deleted. Builds, in a thread, once a quarter as many are new as there
+        were: each build goes over all points, so building more often would cost a growing store ever more."""
         with self._lock:
             self._new += count
-            if self._new >= max(BUILD_AFTER, self._points // 2):
+            if self._new >= max(BUILD_AFTER, self._points // 4):
                 self._start()
 
     def build_now(self) -> None:
-        """Build whatever is missing and wait for it."""
+        """Build whatever is missing and wait for it. (A build that runs already may have begun without it.)"""
+        self._wait()
         with self._lock:
-            self._start()
+            if self._new:
+                self._start()
+        self._wait()
+
+    def _wait(self) -> None:
+        with self._lock:
             thread = self._thread
         if thread is not None:
             thread.join()
@@ -54,11 +60,10 @@ class GraphBuilder:
         """Start no other; a running build is given up."""
         with self._lock:
             self._stopped = True
-            thread, child = self._thread, self._child
+            child = self._child
         if child is not None:
             child.kill()
-        if thread is not None:
-            thread.join()
+        self._wait()
 
     def _start(self) -> None:
         if self._thread is None and not self._stopped:

@@ -233,7 +233,7 @@ def test_a_failed_build_leaves_the_index_as_it_was(tmp_path: Path, caplog: pytes
     store = EdgeStore.open(tmp_path, SPEC)
     index = HybridIndex(store, SPEC)
     index.upsert([chunk("nota")], None)
-    broken = GraphBuilder(lambda build: build(tmp_path / "no such folder") and None, points=0, without_graph=0)
+    broken = GraphBuilder(lambda build: build(tmp_path / "no such folder") and None, points=0, without_graph=1)
     broken.build_now()
     assert "could not be built" in caplog.text
     assert index.count("lease") == 1

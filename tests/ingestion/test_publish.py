@@ -99,6 +99,21 @@ def test_all_chunks_of_all_pages_are_points(publisher: Publisher, index: ChunkIn
     assert counts.noted["doc-1"] == (35, 0)
 
 
+def test_chunks_are_counted_once_a_second_and_at_the_end(index: ChunkIndex, counts: Counts):
+    now = [100.0]
+    publisher = Publisher(counts, index, FakeEmbedder(), SETTINGS, clock=lambda: now[0])
+    pages = [long_page(number, 2) for number in range(1, 4)]
+    publisher.publish_page(DOCUMENT, pages[0], Carry())
+    now[0] += 0.9
+    publisher.publish_page(DOCUMENT, pages[1], Carry())
+    assert counts.noted["doc-1"] == (2, 0)
+    now[0] += 0.2
+    publisher.publish_page(DOCUMENT, pages[2], Carry())
+    assert counts.noted["doc-1"] == (6, 0)
+    publisher.finish_document(DOCUMENT, pages[:2])
+    assert counts.noted["doc-1"] == (4, 0)
+
+
 def test_pages_in_any_order_end_as_if_in_order(publisher: Publisher, index: ChunkIndex):
     pages = [
         paragraphs(1, "Objeto del contrato.", heading="1 Objeto"),
