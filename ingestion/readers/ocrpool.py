@@ -240,6 +240,19 @@ class OcrPool:
             return self._idle.pop() if self._idle else None
 
     def _start(self) -> OcrProcess:
+        """A process that is ready. One that is killed while it loads its models is no page's fault either."""
+        try:
+            return self._started()
+        except ProcessGone as gone:
+            log.warning("An OCR process %s while it started; another is started", gone)
+        try:
+            return self._started()
+        except ProcessGone as gone:
+            advice = "See `perito doctor`, and the log"
+            raise WorkerDied(f"The OCR process did not start: it {gone}, twice", advice) from None
+
+    def _started(self) -> OcrProcess:
+        """ProcessGone; WorkerDied; Misconfigured."""
         with self._lock:
             if self._closed:
                 raise WorkerDied("Perito is shutting down", "Read the document again after its start")
@@ -247,11 +260,10 @@ class OcrPool:
             self._live.add(process)
         try:
             process.wait_until_ready()
-        except (ProcessGone, OutOfTime) as gone:
+        except OutOfTime:
             self._discard(process)
-            raise WorkerDied(
-                f"The OCR process did not start: it {gone or 'took too long'}", "See `perito doctor`, and the log"
-            ) from None
+            advice = "See `perito doctor`, and the log"
+            raise WorkerDied("The OCR process did not start: it took too long", advice) from None
         except BaseException:
             self._discard(process)
             raise

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from PIL import Image
 from assistant.core.errors import Misconfigured, WorkerDied
 from assistant.core.settings import OcrSettings
 from ingestion.readers.ocr import OcrReader
-from ingestion.readers.ocrpool import OcrPool, usable_processes
+from ingestion.readers.ocrpool import OcrPool, OcrProcess, Reply, usable_processes
 from tests.documents import shared
 
 
@@ -75,17 +76,32 @@ async def test_a_process_killed_in_the_middle_of_a_page_costs_a_retry() -> None:
         await reader.aclose()
 
 
-async def test_a_page_that_kills_twice_is_given_up_and_the_next_is_read() -> None:
+async def test_a_process_killed_while_it_starts_costs_no_page() -> None:
     reader = OcrReader(OcrSettings(processes=1))
     try:
-        await reader.warm()
+        reading = asyncio.create_task(reader.read(page()))
+        await _until(lambda: bool(reader.pids))
         (first,) = reader.pids
-        reading = asyncio.create_task(reader.read(dense_page()))
-        await _kill_when_busy(first, _cpu(first))
-        await _until(lambda: reader.pids not in ([first], []))
-        os.kill(reader.pids[0], signal.SIGKILL)
-        with pytest.raises(WorkerDied, match="signal 9"):
-            await reading
+        os.kill(first, signal.SIGKILL)
+        assert (await reading).blocks
+        assert reader.pids != [first]
+    finally:
+        await reader.aclose()
+
+
+async def test_a_page_that_kills_twice_is_given_up_and_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = OcrProcess.run
+
+    def deadly(process: OcrProcess, *arguments: Any) -> Reply:
+        os.kill(process.pid, signal.SIGKILL)
+        return run(process, *arguments)
+
+    reader = OcrReader(OcrSettings(processes=1))
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(OcrProcess, "run", deadly)
+            with pytest.raises(WorkerDied, match="signal 9, twice on the same page"):
+                await reader.read(page())
         assert (await reader.read(page())).blocks
     finally:
         await reader.aclose()
