@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
 from assistant.core.domain import Access
 from assistant.core.errors import Misconfigured, SignInNeeded, TooManyAttempts
@@ -22,6 +23,7 @@ from assistant.web.auth import (
     session_secret,
     verify_password,
 )
+from assistant.web.gate import Gate
 from tests.assistant.webparts import CONTRACT, PASSWORDS, Web, build_web, files, settings_for
 
 
@@ -153,7 +155,13 @@ async def test_a_right_password_is_remembered_only_for_a_while(tmp_path: Path) -
 # -- the local user -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "10.0.0.4:8000", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "10.0.0.4:8000", ""),
+        *("[::1].evil.example", "[::1]evil.example:8000", "127.0.0.1:8000:evil.example", "127.0.0.1@evil.example"),
+    ],
+)
 async def test_without_users_only_this_machines_names_open(local: Web, host: str) -> None:
     async with local.client() as client:
         for path in ("/api/documents", "/healthz", "/"):
@@ -214,10 +222,17 @@ async def test_a_foreign_web_socket_is_closed_before_it_opens(local: Web, header
 
 
 @pytest.mark.parametrize(
-    "path", ["/project/share/x", "/project/thread/share", "/mcp", "/auth/oauth/x", "/copilot/i.js"]
+    "path",
+    [
+        *("/project/share/x", "/project/thread/share", "/mcp", "/auth/oauth/x", "/copilot/i.js"),
+        *("/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"),
+        *("/public/%00", "/project/file/a%00b"),  # its file routes would fail on it
+    ],
 )
 async def test_what_chainlit_has_and_perito_does_not_use_is_closed(local: Web, path: str) -> None:
-    async with local.client() as client:
+    gate = Gate(PlainTextResponse("Chainlit answers every path"), local.app.state.door)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1") as client:
+        assert (await client.get("/public/theme.json")).status_code == 200
         assert (await client.get(path)).status_code == 404
 
 
