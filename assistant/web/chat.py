@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 # A question sent together with documents waits for them, but not for ever: then it is answered from what is there.
 PATIENCE_SECONDS = 90.0
+EVERY_COLLECTION = "*"  # not "": the page breaks on an empty choice
 DOCUMENT_COMMANDS = frozenset({ENGLISH.documents_command, SPANISH.documents_command, "/documents", "/documentos"})
 
 
@@ -126,7 +127,8 @@ class Handlers:
         await self._furnish()
 
     async def on_settings(self, settings: dict[str, Any]) -> None:
-        cl.user_session.set("collection", settings.get("collection") or "")
+        chosen = settings.get("collection")
+        cl.user_session.set("collection", "" if chosen == EVERY_COLLECTION else chosen or "")
 
     async def _furnish(self) -> None:
         """Offer the command that lists documents and, where there are several collections, the choice of one."""
@@ -136,8 +138,10 @@ class Handlers:
         with suppress(PeritoError):
             names = await self._collections(self._access())
             if len(names) > 1:
-                items = {texts.every_collection: ""} | {name: name for name in names}
-                choice = cl.input_widget.Select(id="collection", label=texts.collection, items=items, initial_value="")
+                items = {texts.every_collection: EVERY_COLLECTION} | {name: name for name in names}
+                choice = cl.input_widget.Select(
+                    id="collection", label=texts.collection, items=items, initial_value=EVERY_COLLECTION
+                )
                 await cl.ChatSettings([choice]).send()
 
     async def _collections(self, access: Access) -> list[str]:

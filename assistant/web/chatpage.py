@@ -27,6 +27,7 @@ LANGUAGES = ("en-US", "es")
 SHOWN_IN_PLACE = ("image/png", "image/jpeg", "image/webp")
 _FOREIGN_LINK = re.compile(r"<link\b[^>]*\bhref=\"https?://[^>]*>", re.IGNORECASE)
 _plain_template = chainlit_server.get_html_template
+_plain_markdown = chainlit_server.get_markdown_str  # pyright: ignore[reportPrivateImportUsage]
 
 
 def adapt(settings: Settings) -> None:
@@ -36,6 +37,7 @@ def adapt(settings: Settings) -> None:
         upload.max_size_mb = settings.limits.upload_mb
     config.ui.default_theme = "system"  # pyright: ignore[reportAttributeAccessIssue] - the page knows it, the type not
     chainlit_server.get_html_template = _own_template
+    chainlit_server.get_markdown_str = _own_markdown  # pyright: ignore[reportPrivateImportUsage]
     _own_template("")
     Element.infer_type_from_mime = classmethod(_kind_of)  # pyright: ignore[reportAttributeAccessIssue]
     for file in Path(chainlit_config.config_translation_dir).glob("*.json"):
@@ -48,6 +50,12 @@ def adapt(settings: Settings) -> None:
 def _own_template(root_path: str) -> str:
     """The page, read once: Chainlit reads it from the disk at every request."""
     return _FOREIGN_LINK.sub("", _plain_template(root_path))
+
+
+@functools.cache
+def _own_markdown(root: str, language: str) -> str | None:
+    """The page about Perito: Chainlit knows "es", but not that "es-MX" is Spanish too."""
+    return _plain_markdown(root, language.split("-")[0].lower())
 
 
 def _kind_of(cls: type[Element], mime_type: str) -> str:  # noqa: ARG001 - stands in for a class method

@@ -136,6 +136,8 @@ def test_a_scan_is_dropped_read_asked_about_and_shown(perito: Server, open_page:
     assert_boxes_are_drawn(page, picture.get_attribute("src") or "")
     assert has_no_sideways_scroll(page)
     assert faults(page, ".perito-card") == []
+    page.get_by_role("button", name="Acerca de").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Perito responde preguntas")
     assert seen.outside == []
     assert seen.errors == []
 

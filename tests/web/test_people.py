@@ -161,3 +161,29 @@ def test_documents_are_listed_and_deleted_from_the_chat(signed_in: OpenPage, tmp
     expect(card).to_have_count(0)
     send(page, "Which text is deleted soon?")
     expect(page.locator(".ai-message").last).not_to_contain_text("deleted soon.”")
+
+
+def test_a_chosen_collection_is_where_files_go_and_answers_come_from(
+    team: Server, signed_in: OpenPage, tmp_path: Path
+) -> None:
+    ana = signed_in("ana")
+    drop(ana, file_with(tmp_path, "tariff.txt", "The tariff for storage is 77 euros."))
+    send(ana)
+    expect(ana.locator(".perito-document").get_by_role("status")).to_have_text("read")
+    bea = signed_in("bea")
+    drop(bea, file_with(tmp_path, "rules.txt", "The rules of the house."))
+    send(bea)
+    expect(bea.locator(".perito-document").get_by_role("status")).to_have_text("read")
+    bea.goto(team.url)
+    bea.locator("#chat-settings-open-modal").click()
+    bea.get_by_role("combobox").click()
+    bea.get_by_role("option", name="default").click()
+    bea.get_by_role("button", name="Confirm").click()
+    send(bea, "How much is the tariff for storage?")
+    expect(bea.locator(".ai-message").last).to_contain_text("found nothing")
+    bea.locator("#chat-settings-open-modal").click()
+    bea.get_by_role("combobox").click()
+    bea.get_by_role("option", name="contracts").click()
+    bea.get_by_role("button", name="Confirm").click()
+    send(bea, "How much is the tariff for storage?")
+    expect(bea.locator(".ai-message").last).to_contain_text("77 euros")
