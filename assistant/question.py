@@ -14,6 +14,7 @@ from assistant.language import Language, content_words, detect_language, fold, r
 MAX_CHARACTERS = 4000  # about 1,000 tokens: an embedding model sees no more, and nobody asks longer
 _FOLLOW_UP_WORDS = 3  # a question of at most so many content words may lean on the turn before
 _CARRIED_WORDS = 8
+_TURNS = 20  # looked back at, so that a long conversation costs no more than a short one
 _CONTROL = re.compile(r"[\u0000-\u0008\u000b-\u001f\u007f\u200b\u200e\u200f\u202a-\u202e\ufeff]")
 _LEANING = re.compile(
     r"^[¿¡\s]*(?:y|e|pero|and|but|also|tambien|entonces|then|so|what about|how about|que hay de|que tal)\b"
@@ -54,7 +55,8 @@ def understand(text: str, history: Sequence[Message] = ()) -> Question:
             f"The question has {len(tidy):,} characters, over the {MAX_CHARACTERS:,} allowed",
             "Shorten it, or add the long text as a document",
         )
-    before = [message.text for message in history if message.role == "user" and message.text.strip()]
+    asked = [message.text for message in history[-_TURNS:] if message.role == "user" and message.text.strip()]
+    before = [text[:MAX_CHARACTERS] for text in asked]
     language = detect_language(tidy, default=detect_language(before[-1]) if before else "en")
     return Question(tidy, language, _completed(tidy, before))
 

@@ -93,7 +93,10 @@ class AskShape(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str = Field(pattern=r"[\p{L}\p{N}]", max_length=MAX_CHARACTERS, description="In any language.")
+    # Told to machines, but judged by the assistant, whose sentence for people is the same everywhere.
+    question: str = Field(
+        description="In any language.", json_schema_extra={"pattern": r"[\p{L}\p{N}]", "maxLength": MAX_CHARACTERS}
+    )
     collection: str | None = Field(None, min_length=1, max_length=100, description="Look only into this collection.")
     history: list[TurnShape] = Field([], max_length=50, description="What was said before, oldest first.")
 

@@ -6,6 +6,7 @@ import pytest
 
 from assistant.core.errors import BadRequest
 from assistant.core.ports import Message
+from assistant.language import content_words
 from assistant.question import MAX_CHARACTERS, understand
 
 
@@ -38,6 +39,20 @@ def test_follow_ups_of_follow_ups_reach_back_to_a_whole_question() -> None:
     history = [Message("user", "¿Cuál fue el importe de la factura de Iberdrola?"), Message("user", "¿y en mayo?")]
     assert "iberdrola" in understand("¿y en junio?", history).search
     assert understand("¿y en junio?", history).language == "es"
+
+
+def test_a_long_conversation_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+
+    def counted(text: str) -> list[str]:
+        nonlocal read
+        read += len(text)
+        return content_words(text)
+
+    monkeypatch.setattr("assistant.question.content_words", counted)
+    history = [Message("user", "¿y? " + "a " * 50_000)] * 50
+    assert understand("¿y en junio?", history).is_follow_up is False
+    assert read <= 3 * 20 * MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(

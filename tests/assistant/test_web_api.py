@@ -291,6 +291,14 @@ def _with_assistant(web: Web, assistant: Any) -> Any:
     return replace(web.services, assistant=assistant)
 
 
+async def test_what_is_no_question_gets_the_sentence_for_people(web: Web) -> None:
+    async with web.client() as client:
+        for question, words in (("😀?", "The question is empty"), ("a" * 4001, "over the 4,000 allowed")):
+            reply = await client.post("/api/ask", json={"question": question})
+            assert reply.status_code == 400
+            assert words in ErrorShape.model_validate(reply.json()).error.message
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
