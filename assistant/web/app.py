@@ -65,7 +65,8 @@ def create_api(services: Services, clock: Callable[[], float] = time.monotonic) 
     app.include_router(api.router)
     answers.add_handlers(app)
     _declare_sign_in(app, door)
-    app.add_middleware(Gate, door=door, origins=tuple(services.settings.server.origins))
+    settings = services.settings
+    app.add_middleware(Gate, door=door, origins=tuple(settings.server.origins), upload_mb=settings.limits.upload_mb)
     return app
 
 

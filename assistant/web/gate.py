@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assistant.core.errors import AccessDenied, NotFound, PeritoError, SignInNeeded
+from assistant.core.errors import AccessDenied, NotFound, PeritoError, SignInNeeded, TooLarge
 from assistant.core.shapes import ErrorDetail, ErrorShape, dump
 from assistant.web.auth import LOCAL_USER, Door, is_loopback
 
@@ -27,6 +27,8 @@ CLOSED_PATHS = (
     *("/project/share/", "/project/thread/share", "/share/", "/mcp", "/copilot/", "/auth/oauth/", "/auth/jwt"),
     *("/docs", "/redoc", "/openapi.json"),  # of Chainlit's own API, with scripts from the network
 )
+MEGABYTE = 1_000_000
+BODY_MEGABYTES = 32  # a question with a long conversation before it; bodies are read before anybody is asked who he is
 LOCAL_SESSION_SECONDS = 14 * 24 * 3600
 POLICY = "; ".join(
     (
@@ -61,9 +63,11 @@ def error_response(error: PeritoError, status: int, headers: dict[str, str] | No
 class Gate:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, door: Door, origins: tuple[str, ...] = ()) -> None:
+    def __init__(self, app: ASGIApp, door: Door, origins: tuple[str, ...] = (), upload_mb: int = 500) -> None:
         self._app = app
         self._door = door
+        # By path, where it is not BODY_MEGABYTES. The API's own uploads are measured file by file on their way.
+        self._most = {"/api/documents": float("inf"), "/project/file": upload_mb * MEGABYTE + MEGABYTE}
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,12 +77,13 @@ class Gate:
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None:
             living = self._without_dead_session(scope)
-            await self._app(living, receive, _guarded(scope, send, self._local_session(living)))
+            bounded = _bounded(receive, self._most_of(scope["path"]))
+            await self._app(living, bounded, _guarded(scope, send, self._local_session(living)))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.message[:100]})
         else:
-            status = 404 if isinstance(refusal, NotFound) else 403
+            status = {NotFound: 404, TooLarge: 413}.get(type(refusal), 403)
             await error_response(refusal, status)(scope, receive, _guarded(scope, send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> PeritoError | None:
@@ -95,7 +100,14 @@ class Gate:
             )
         if scope["path"].startswith(CLOSED_PATHS) or "\0" in scope["path"]:  # which no file's name may hold
             return NotFound(f"There is nothing at {scope['path']}")
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length) > self._most_of(scope["path"]):
+            return _too_large(self._most_of(scope["path"]))
         return None
+
+    def _most_of(self, path: str) -> float:
+        """Bytes of a body that are taken in at ``path``."""
+        return self._most.get(path, BODY_MEGABYTES * MEGABYTE)
 
     def _is_own_page(self, headers: Headers, host: str) -> bool:
         origin = headers.get("origin")
@@ -127,6 +139,28 @@ class Gate:
         if scheme.lower() != "bearer" or path.startswith("/api"):  # the API judges tokens itself
             return False
         return not _is_living(token.strip(), self._door)
+
+
+def _bounded(receive: Receive, most: float) -> Receive:
+    """``receive`` for bodies that do not say how long they are. TooLarge."""
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            if taken > most:
+                raise _too_large(most)
+        return message
+
+    return bounded
+
+
+def _too_large(most: float) -> TooLarge:
+    return TooLarge(
+        f"The request is larger than {most / MEGABYTE:.0f} MB, the most accepted there", "Send less at once"
+    )
 
 
 def _is_living(token: str, door: Door) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +234,28 @@ async def test_what_chainlit_has_and_perito_does_not_use_is_closed(local: Web, p
     async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1") as client:
         assert (await client.get("/public/theme.json")).status_code == 200
         assert (await client.get(path)).status_code == 404
+
+
+async def test_bodies_are_bounded_before_anybody_signed_in(web: Web) -> None:
+    """Frameworks read a body whole before they ask who sends it."""
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for _ in range(200):
+            taken += 1
+            yield b" " * 1_000_000
+
+    json_type = {"Content-Type": "application/json"}
+    async with web.client() as client:
+        said = await client.post("/api/ask", content=b" " * 33_000_000, headers=json_type)
+        assert (said.status_code, said.json()["error"]["code"]) == (413, "too_large")
+        unsaid = await client.post("/api/ask", content=endless(), headers=json_type)
+        assert unsaid.status_code == 400
+        assert taken < 40
+        assert (await client.post("/api/ask", content=b" " * 9_000_000, headers=json_type)).status_code != 413
+        chat_file = await client.post("/project/file", content=b"", headers={"Content-Length": "502000000"})
+        assert chat_file.status_code == 413
 
 
 async def test_a_browser_may_load_nothing_from_elsewhere(local: Web) -> None:
