@@ -107,6 +107,11 @@ class ChatHistory(SQLAlchemyDataLayer):
         """As the base does it, but a message without words (files only) does not blank the name."""
         await super().update_thread(thread_id, (name or "").strip() or None, user_id, metadata, tags)
 
+    async def get_thread_author(self, thread_id: str) -> str:
+        """Who began a thread; "" where there is none, which Chainlit's routes answer with 404."""
+        rows = await self.rows('SELECT "userIdentifier" FROM threads WHERE "id" = :id', id=thread_id)
+        return (rows[0]["userIdentifier"] or "") if rows else ""
+
     async def list_threads(self, pagination: Pagination, filters: ThreadFilter) -> PaginatedResponse[ThreadDict]:
         """A person's threads, last used first, without their messages."""
         threads = await self._threads(filters.userId or "", (filters.search or "").strip())

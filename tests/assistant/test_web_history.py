@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import HTTPException
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
@@ -132,6 +133,17 @@ async def test_a_resumed_conversation_has_everything_in_its_type(room: Room) -> 
     (card,) = thread["elements"]
     assert (card["name"], card["props"]) == ("Sources", {"items": [{"number": 1}]})
     assert await room.history.get_thread("no-such-thread") is None
+
+
+async def test_a_thread_that_is_not_there_is_nobodys(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    await room.thread("ana", "t", "Question")
+    acl = importlib.import_module("chainlit.data.acl")
+    monkeypatch.setattr(acl, "get_data_layer", lambda: room.history)
+    assert await acl.is_thread_author("ana", "t")
+    for user, thread, status in (("carl", "t", 401), ("carl", "no-such-thread", 404)):
+        with pytest.raises(HTTPException) as refused:
+            await acl.is_thread_author(user, thread)
+        assert refused.value.status_code == status
 
 
 async def test_a_picture_is_kept_with_its_bytes_and_only_for_its_owner(room: Room, tmp_path: Path) -> None:
