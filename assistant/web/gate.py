@@ -21,6 +21,7 @@ from assistant.core.errors import AccessDenied, NotFound, PeritoError, SignInNee
 from assistant.core.shapes import ErrorDetail, ErrorShape, dump
 from assistant.web.auth import LOCAL_USER, Door, is_loopback
 
+REFUSALS = {"not_found": 404, "too_large": 413}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Chainlit serves these whether or not they are switched on; Perito has no use for any of them.
 CLOSED_PATHS = (
@@ -83,8 +84,7 @@ class Gate:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.message[:100]})
         else:
-            status = {NotFound: 404, TooLarge: 413}.get(type(refusal), 403)
-            await error_response(refusal, status)(scope, receive, _guarded(scope, send))
+            await error_response(refusal, REFUSALS.get(refusal.code, 403))(scope, receive, _guarded(scope, send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> PeritoError | None:
         host = headers.get("host", "")

@@ -235,8 +235,11 @@ class FullDisk(io.RawIOBase):
 async def test_a_full_disk_says_so_and_the_next_upload_works(
     web: Web, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    def opened(*_: object) -> io.BufferedWriter:
+        return io.BufferedWriter(FullDisk(), 1000)
+
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", lambda *_: io.BufferedWriter(FullDisk(), 1000))
+        patched.setattr(Path, "open", opened)
         async with web.client() as client:
             reply = await client.post("/api/documents", files=files(("a.txt", b"x" * size)))
     assert (reply.status_code, reply.json()["error"]["code"]) == (507, "disk_full")
