@@ -9,9 +9,12 @@ export default function PageView() {
   const [zoom, setZoom] = useState(false)
   const [state, setState] = useState('loading')
   const sheet = useRef(null)
+  const section = useRef(null)
   const item = items[index]
 
   useEffect(() => setState('loading'), [item.image])
+  // Who opened the page goes on from it, with the keyboard too.
+  useEffect(() => section.current?.focus({ preventScroll: true }), [])
 
   const showPassage = () => {
     const image = sheet.current?.querySelector('img')
@@ -30,7 +33,7 @@ export default function PageView() {
 
   const page = labels.page.replace('{page}', item.page)
   return (
-    <section className="perito-card perito-page" aria-label={`${item.document}, ${page}`}>
+    <section ref={section} tabIndex={-1} className="perito-card perito-page" aria-label={`${item.document}, ${page}`}>
       <div className="perito-page-head">
         <h2 className="perito-name">{item.document}</h2>
         <div className="perito-badges" style={{ marginTop: '.35rem' }}>
