@@ -14,7 +14,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from ingestion.chunks import Carry
 from ingestion.pipeline import Pipeline, StructuringReader
 from ingestion.publish import Publisher
 from ingestion.sources import open_source, unlock
+from ingestion.starts import Starts
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 
 DOCUMENTS_AT_ONCE = 3  # a long document does not hold up the short ones behind it
 EMBED_BATCH = 16
+DEATHS = 3  # of the process while it read a document and got no page further; then the document is left alone
 RETRY_SECONDS = (1.0, 5.0, 15.0, 60.0)  # then every minute, until there is room again
 EVERYTHING = Access("worker", None)
 
@@ -68,6 +70,7 @@ class Worker:
         self._publisher = publisher
         self._catalogue = catalogue
         self._blobs = blobs
+        self._starts = Starts(blobs)
         self._ocr = ocr
         self._limits = limits
         self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
@@ -288,9 +291,29 @@ class Worker:
         _being_read.set(document)
         document = await self._update(document.id, status=DocumentStatus.READING, error="")
         done = await asyncio.to_thread(self._catalogue.pages_done, document.id)  # what is requeued later is noticed
+        blob = await asyncio.to_thread(self._catalogue.blob, document.id, EVERYTHING)
+        try:
+            if await asyncio.to_thread(self._starts.begin, document.id, blob, len(done)) >= DEATHS:
+                await self._give_up(document)
+            else:
+                await self._read_pages(document, self._blobs.path(blob), done)
+        finally:  # in order, whether read, stopped or put off
+            self._starts.leave(document.id, blob)
+
+    async def _give_up(self, document: Document) -> None:
+        """End a document that ends the process."""
+        document = await _to_its_end(self._finish, document)
+        status = DocumentStatus.PARTIAL if document.pages_done > document.pages_failed else DocumentStatus.FAILED
+        error = (
+            f"Perito itself ended {DEATHS} times while it read {document.name}, and got no further than "
+            f"{document.pages_done} of {document.pages} pages. Read it again, or save it anew in the program that "
+            "made it and send that copy."
+        )
+        await self._end(document.id, status, error)
+
+    async def _read_pages(self, document: Document, path: Path, done: Collection[int]) -> None:
         started, before = time.perf_counter(), document.seconds
         carries: dict[int, Carry] = {}
-        path = await asyncio.to_thread(self._blob_path, document.id)
         source = await asyncio.to_thread(lambda: open_source(path, name=document.name, limits=self._limits))
         with source:
             async for page in self._pipeline.read_document(source, done):
@@ -316,9 +339,6 @@ class Worker:
         """Publish the whole once more, now that every page is known."""
         self._publisher.finish_document(document, self._catalogue.pages(document.id, EVERYTHING))
         return self._catalogue.document(document.id, EVERYTHING)
-
-    def _blob_path(self, document_id: str) -> Path:
-        return self._blobs.path(self._catalogue.blob(document_id, EVERYTHING))
 
     def _first_error(self, document_id: str) -> str:
         failed = [page for page in self._catalogue.pages(document_id, EVERYTHING) if page.error]

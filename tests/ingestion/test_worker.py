@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from assistant.core.ports import Upload
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
 from ingestion import worker as worker_module
+from ingestion.pipeline import Pipeline
+from ingestion.sources import Source
+from ingestion.starts import Starts
 from ingestion.worker import charged, displayed_name
 from tests.documents import shared
 
@@ -142,6 +145,43 @@ async def test_unfinished_documents_go_on_after_a_restart_without_reading_pages_
     assert len(pages) > 2
 
 
+async def test_a_document_that_ends_the_process_is_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reading never comes to an end here, and its mark stays as where the process was killed."""
+    settings = load_settings()
+    path = written(tmp_path, "bomba.md", "\n\n".join(f"# Parte {n}\n\n" + f"Dice {n} algo. " * 220 for n in range(8)))
+
+    async def deadly(_: Pipeline, source: Source, skip: Collection[int] = ()) -> AsyncIterator[PageReading]:
+        if 1 not in skip:
+            async for page in read(_, source, range(2, 9)):
+                yield page
+        begun.set()
+        await asyncio.Event().wait()
+
+    begun, read = asyncio.Event(), Pipeline.read_document
+    submitted: Document | None = None
+    with monkeypatch.context() as patched:
+        patched.setattr(Pipeline, "read_document", deadly)
+        patched.setattr(Starts, "leave", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
+        for _ in range(1 + worker_module.DEATHS):  # the first gets a page further
+            begun.clear()
+            async with open_perito(settings) as perito:
+                if submitted is None:
+                    submitted = (await perito.worker.submit(Upload(path, path.name), EVERYONE)).document
+                await asyncio.wait_for(begun.wait(), 30)
+    assert submitted is not None
+    async with open_perito(settings) as perito:
+        await perito.worker.drain()
+        document = perito.catalogue.document(submitted.id, EVERYONE)
+        assert document.status is DocumentStatus.PARTIAL
+        assert "ended 3 times while it read bomba.md, and got no further than 1 of" in document.error
+        assert perito.index.count(document.id) > 0
+        again = await taken_in(perito, path)  # a person may ask for it once more
+        assert (again.id, again.status) == (document.id, DocumentStatus.COMPLETE)
+        assert not list((settings.home / "blobs").rglob("begun-*"))
+
+
 async def test_a_truncated_pdf_is_partial_and_says_what_is_missing(perito: Perito, tmp_path: Path) -> None:
     whole = shared("digital_text/multi_page.pdf").read_bytes()
     cut = tmp_path / "cut.pdf"
@@ -262,7 +302,7 @@ async def test_a_full_disk_does_not_lose_that_a_document_failed(
         raise NotFound("There is no file with that key")
 
     monkeypatch.setattr(perito.catalogue, "update_document", full_once)
-    monkeypatch.setattr(perito.worker, "_blob_path", gone)
+    monkeypatch.setattr(perito.blobs, "path", gone)
     monkeypatch.setattr(worker_module, "RETRY_SECONDS", (0.01,))
     document = await taken_in(perito, written(tmp_path, "a.txt", "Un texto."))
     assert document.status is DocumentStatus.FAILED
