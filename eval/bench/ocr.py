@@ -119,7 +119,7 @@ def _pages(documents: Path, folder: Path, everything: bool) -> list[Page]:
             if truth.kind == kind and not any(part in truth.file.as_posix() for part in HANDWRITTEN)
         ]
         step = 1 if everything else max(1, len(truths) // SAMPLE[kind])
-        chosen = truths if everything else truths[step // 2 :: step][: SAMPLE[kind]]
+        chosen = truths if everything else truths[::step][: SAMPLE[kind]]
         for truth in chosen:
             picture = folder / f"{len(pages)}.png"
             _picture(truth).save(picture, compress_level=1)
