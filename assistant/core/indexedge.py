@@ -7,9 +7,11 @@ holds ``index.json``, which says what the index was made with and which folder b
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 import uuid
@@ -356,6 +358,8 @@ def build_graphs(folder: Path) -> None:
     """Build the graphs of the shard in ``folder`` and drop what is deleted; run in a process by ``edgegraphs``."""
     if hasattr(os, "nice"):
         os.nice(10)
+    if sys.platform == "linux":  # end with the process that asked for it, even when that one is killed
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     shard = qe.EdgeShard.load(str(folder))
     shard.optimize()
     shard.flush()  # removes the segments that were replaced
