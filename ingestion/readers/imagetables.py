@@ -18,9 +18,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ingestion.readers.htmltable import Cell, HtmlTable
 from ingestion.readers.imagelayout import Region
 from ingestion.readers.lines import Line, Pixels, rows_of
+from ingestion.tables import Cell, Table
 
 if TYPE_CHECKING:
     from rapid_table.table_structure import TableStructurer
@@ -38,7 +38,7 @@ _SPAN = re.compile(r'(rowspan|colspan)="?(\d+)')
 class ImageTable:
     """A table with where it stands (pixels) and the lines that went into it."""
 
-    table: HtmlTable
+    table: Table
     region: Region
     lines: tuple[Line, ...]
 
@@ -100,7 +100,7 @@ def _column_of(line: Line, gutters: Sequence[float]) -> int:
     return sum((line.x0 + line.x1) / 2 > gutter for gutter in gutters)
 
 
-def _by_alignment(lines: Sequence[Line], gutters: Sequence[float]) -> HtmlTable:
+def _by_alignment(lines: Sequence[Line], gutters: Sequence[float]) -> Table:
     rows: list[list[Cell]] = []
     for row in rows_of(lines):
         cells = [Cell() for _ in range(len(gutters) + 1)]
@@ -108,7 +108,7 @@ def _by_alignment(lines: Sequence[Line], gutters: Sequence[float]) -> HtmlTable:
             cell = cells[_column_of(line, gutters)]
             cell.text = f"{cell.text} {line.text}".strip()
         rows.append(cells)
-    return HtmlTable(rows)
+    return Table(rows)
 
 
 @functools.cache
@@ -119,7 +119,7 @@ def _structure_model() -> TableStructurer:
     return TableStructurer({"model_path": str(model), "use_cuda": False, "intra_op_num_threads": 1})
 
 
-def _by_model(image: Pixels, region: Region, lines: Sequence[Line], columns: int) -> HtmlTable | None:
+def _by_model(image: Pixels, region: Region, lines: Sequence[Line], columns: int) -> Table | None:
     """The model's table with the lines in its cells; None where the two do not fit together."""
     x0, y0 = max(0, int(region.x0) - MARGIN), max(0, int(region.y0) - MARGIN)
     piece = image[y0 : int(region.y1) + MARGIN, x0 : int(region.x1) + MARGIN]
@@ -193,7 +193,7 @@ def _nearest(line: Line, places: Sequence[_Place], left: int, top: int) -> tuple
     return int(apart.argmin()), False
 
 
-def _filled(places: Sequence[_Place], texts: dict[int, list[Line]]) -> HtmlTable:
+def _filled(places: Sequence[_Place], texts: dict[int, list[Line]]) -> Table:
     rows: list[list[Cell]] = [[] for _ in range(max(place.row for place in places) + 1)]
     for index, place in enumerate(places):
         ordered = [line for row in rows_of(texts.get(index, [])) for line in row]
@@ -201,4 +201,4 @@ def _filled(places: Sequence[_Place], texts: dict[int, list[Line]]) -> HtmlTable
     filled = [row for row in rows if row]
     while filled and not any(cell.text for cell in filled[-1]):
         filled.pop()
-    return HtmlTable(filled)
+    return Table(filled)

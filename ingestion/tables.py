@@ -1,0 +1,75 @@
+"""A table as rows of cells that may span, and its two forms: HTML and a pipe table.
+
+Nothing but text and spans goes into the HTML: no attributes, scripts or links reach a browser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+
+LARGEST_SPAN = 100  # who writes colspan="9999" must not cost us a million cells
+MOST_CELLS = 20_000
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell with its spans; ``heading`` for th."""
+
+    text: str = ""
+    rows: int = 1
+    columns: int = 1
+    heading: bool = False
+
+
+@dataclass(slots=True)
+class Table:
+    """Rows of cells as written, a spanning cell only where it begins."""
+
+    rows: list[list[Cell]] = field(default_factory=list[list[Cell]])
+    caption: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(cell.text for row in self.rows for cell in row)
+
+    def html(self) -> str:
+        """The table with only table, tr, th, td, rowspan and colspan; everything else escaped."""
+        rows = ("".join(_cell_html(cell) for cell in row) for row in self.rows)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def grid(self) -> list[list[str]]:
+        """Every row equally long. A cell spanning rows stands in each of them, so that a row can be
+        read alone; one spanning columns stands once, but in heading rows over each of its columns."""
+        places: dict[tuple[int, int], str] = {}
+        for top, row in enumerate(self.rows):
+            left = 0
+            for cell in row:
+                while (top, left) in places:
+                    left += 1
+                _place(places, cell, top, left, repeat=top == 0 or all(other.heading for other in row))
+                left += cell.columns
+        width = max((column for _, column in places), default=-1) + 1
+        return [[places.get((row, column), "") for column in range(width)] for row in range(len(self.rows))]
+
+    def markdown(self) -> str:
+        """A pipe table, its first row as the head."""
+        lines = ["| " + " | ".join(text.replace("|", r"\|") for text in row) + " |" for row in self.grid()]
+        if not lines:
+            return ""
+        columns = len(self.grid()[0])
+        return "\n".join([lines[0], "|" + " --- |" * columns, *lines[1:]])
+
+
+def _place(places: dict[tuple[int, int], str], cell: Cell, top: int, left: int, *, repeat: bool) -> None:
+    for row in range(top, top + cell.rows):
+        for column in range(left, left + cell.columns):
+            places.setdefault((row, column), cell.text if repeat or column == left else "")
+
+
+def _cell_html(cell: Cell) -> str:
+    tag = "th" if cell.heading else "td"
+    spans = "".join(
+        f' {name}="{count}"' for name, count in (("rowspan", cell.rows), ("colspan", cell.columns)) if count > 1
+    )
+    return f"<{tag}{spans}>{escape(cell.text)}</{tag}>"
