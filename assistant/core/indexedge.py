@@ -8,6 +8,7 @@ holds ``index.json``, which says what the index was made with and which folder b
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -22,26 +23,10 @@ from typing import Any
 
 import qdrant_edge as qe
 
+from assistant.core import points as schema
 from assistant.core.edgegraphs import GraphBuilder
-from assistant.core.errors import DiskFull, StoreBusy, StoreMismatch
-from assistant.core.index import (
-    CANDIDATES,
-    DENSE,
-    HNSW_EF_CONSTRUCT,
-    HNSW_M,
-    INTEGERS,
-    KEYWORDS,
-    RRF_K,
-    SEARCH_EF,
-    SPARSE,
-    TENANT,
-    TENANT_M,
-    Found,
-    IndexSpec,
-    Point,
-    Question,
-    Where,
-)
+from assistant.core.errors import DiskFull, Misconfigured, StoreBusy, StoreMismatch
+from assistant.core.points import Found, IndexSpec, Point, Question, Where
 
 DESCRIPTION = "index.json"
 MEGABYTE = 1_000_000
@@ -102,10 +87,10 @@ class EdgeStore:
 
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best of both searches."""
-        depth = max(CANDIDATES, limit)
+        depth = max(schema.CANDIDATES, limit)
         acorn = qe.AcornSearchParams(enable=where.crosses_collections, max_selectivity=1.0)
-        how = qe.SearchParams(hnsw_ef=SEARCH_EF, acorn=acorn)
-        fusion: Any = qe.Fusion.Rrf(k=RRF_K, weights=question.weights)
+        how = qe.SearchParams(hnsw_ef=schema.SEARCH_EF, acorn=acorn)
+        fusion: Any = qe.Fusion.Rrf(k=schema.RRF_K, weights=question.weights)
         condition = _filter(where)
         request = qe.QueryRequest(
             limit=limit,
@@ -213,16 +198,19 @@ def _create(folder: Path, dimension: int) -> qe.EdgeShard:
     shard = qe.EdgeShard.create(
         str(folder),
         qe.EdgeConfig(
-            vectors={DENSE: qe.EdgeVectorParams(dimension, qe.Distance.Cosine)},
-            sparse_vectors={SPARSE: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
+            vectors={schema.DENSE: qe.EdgeVectorParams(dimension, qe.Distance.Cosine)},
+            sparse_vectors={schema.SPARSE: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
             hnsw_config=qe.HnswIndexConfig(
-                m=HNSW_M, ef_construct=HNSW_EF_CONSTRUCT, full_scan_threshold=10_000, payload_m=TENANT_M
+                m=schema.HNSW_M,
+                ef_construct=schema.HNSW_EF_CONSTRUCT,
+                full_scan_threshold=10_000,
+                payload_m=schema.TENANT_M,
             ),
         ),
     )
-    indexes: dict[str, Any] = {TENANT: qe.KeywordIndexParams(is_tenant=True)}
-    indexes |= {name: qe.KeywordIndexParams(enable_hnsw=False) for name in KEYWORDS}
-    indexes |= {name: qe.IntegerIndexParams(lookup=True, range=True, enable_hnsw=False) for name in INTEGERS}
+    indexes: dict[str, Any] = {schema.TENANT: qe.KeywordIndexParams(is_tenant=True)}
+    indexes |= {name: qe.KeywordIndexParams(enable_hnsw=False) for name in schema.KEYWORDS}
+    indexes |= {name: qe.IntegerIndexParams(lookup=True, range=True, enable_hnsw=False) for name in schema.INTEGERS}
     for name, params in indexes.items():
         shard.update(qe.UpdateOperation.create_field_index(name, params))
     shard.flush()
@@ -277,9 +265,9 @@ def _without_graph(shard: qe.EdgeShard) -> int:
 
 
 def _edge_point(point: Point) -> qe.Point:
-    vectors: dict[str, Any] = {SPARSE: qe.SparseVector(*point.sparse)}
+    vectors: dict[str, Any] = {schema.SPARSE: qe.SparseVector(*point.sparse)}
     if point.dense is not None:
-        vectors[DENSE] = list(point.dense)
+        vectors[schema.DENSE] = list(point.dense)
     return qe.Point(point.id, vectors, point.payload)
 
 
@@ -290,17 +278,17 @@ def _queries(question: Question) -> Iterator[qe.Query]:
 def _dense_query(question: Question) -> qe.Query | None:
     if question.dense is None:
         return None
-    return qe.Query.Nearest(list(question.dense), using=DENSE)
+    return qe.Query.Nearest(list(question.dense), using=schema.DENSE)
 
 
 def _sparse_query(question: Question) -> qe.Query | None:
-    return None if question.sparse is None else qe.Query.Nearest(qe.SparseVector(*question.sparse), using=SPARSE)
+    return None if question.sparse is None else qe.Query.Nearest(qe.SparseVector(*question.sparse), using=schema.SPARSE)
 
 
 def _filter(where: Where) -> qe.Filter | None:
     must: list[Any] = []
     if where.collections is not None:
-        must.append(_any_of(TENANT, where.collections))
+        must.append(_any_of(schema.TENANT, where.collections))
     if where.document_ids:
         must.append(_any_of("document_id", where.document_ids))
     if where.page is not None:
@@ -308,7 +296,7 @@ def _filter(where: Where) -> qe.Filter | None:
     if where.ids is not None:
         must.append(qe.HasIdCondition(set(where.ids)))
     if where.embedded:
-        must.append(qe.HasVectorCondition(DENSE))
+        must.append(qe.HasVectorCondition(schema.DENSE))
     must_not: list[Any] = [qe.HasIdCondition(set(where.except_ids))] if where.except_ids else []
     return qe.Filter(must=must, must_not=must_not) if must or must_not else None
 
@@ -338,7 +326,9 @@ def _translated(folder: Path | None = None) -> Generator[None]:
 
 
 def _os_error(error: OSError, folder: Path | None) -> Exception:
-    return DiskFull(f"The index in {folder} could not be written: {error}") if error.errno == 28 else error
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full(folder)
+    return _unusable(folder, f"{error.filename or folder}: {error.strerror or error}")
 
 
 def _known(message: str, folder: Path | None) -> Exception | None:
@@ -350,8 +340,22 @@ def _known(message: str, folder: Path | None) -> Exception | None:
     if "not initialized" in message:
         return StoreBusy("The index is closed", "Start Perito again")
     if "No space left" in message or "os error 28" in message:
-        return DiskFull("The index could not be written: the disk is full")
+        return _full(folder)
+    if "os error" in message:
+        return _unusable(folder, message)
     return None
+
+
+def _full(folder: Path | None) -> DiskFull:
+    return DiskFull(f"The index{_in(folder)} could not be written: the disk is full")
+
+
+def _unusable(folder: Path | None, reason: str) -> Misconfigured:
+    return Misconfigured(f"The index{_in(folder)} cannot be used ({reason})", "Let Perito read and write its folder")
+
+
+def _in(folder: Path | None) -> str:
+    return f" in {folder}" if folder else ""
 
 
 def build_graphs(folder: Path) -> None:

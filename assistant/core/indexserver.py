@@ -13,25 +13,9 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
+from assistant.core import points as schema
 from assistant.core.errors import DiskFull, EndpointBusy, EndpointDown, Misconfigured
-from assistant.core.index import (
-    CANDIDATES,
-    DENSE,
-    HNSW_EF_CONSTRUCT,
-    HNSW_M,
-    INTEGERS,
-    KEYWORDS,
-    RRF_K,
-    SEARCH_EF,
-    SPARSE,
-    TENANT,
-    TENANT_M,
-    Found,
-    IndexSpec,
-    Point,
-    Question,
-    Where,
-)
+from assistant.core.points import Found, IndexSpec, Point, Question, Where
 from assistant.core.settings import IndexSettings
 
 TIMEOUT = 60  # seconds
@@ -95,9 +79,9 @@ class ServerStore:
 
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best of both searches."""
-        depth = max(CANDIDATES, limit)
+        depth = max(schema.CANDIDATES, limit)
         acorn = models.AcornSearchParams(enable=where.crosses_collections, max_selectivity=1.0)
-        how = models.SearchParams(hnsw_ef=SEARCH_EF, acorn=acorn)
+        how = models.SearchParams(hnsw_ef=schema.SEARCH_EF, acorn=acorn)
         condition = _filter(where)
         prefetch = [
             models.Prefetch(query=query, using=name, limit=depth, filter=condition, params=how)
@@ -107,7 +91,7 @@ class ServerStore:
             found = self._client.query_points(
                 self._collection,
                 prefetch=prefetch,
-                query=models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=question.weights)),
+                query=models.RrfQuery(rrf=models.Rrf(k=schema.RRF_K, weights=question.weights)),
                 limit=limit,
                 with_payload=True,
             )
@@ -128,8 +112,8 @@ class ServerStore:
             for name, answer in zip(queries, answers, strict=True)
         }
         # A server gives no sparse score to a point that shares no word; local mode gives it zero.
-        sparse = {point_id: score for point_id, score in scores.get(SPARSE, {}).items() if score > 0}
-        return scores.get(DENSE, {}), sparse
+        sparse = {point_id: score for point_id, score in scores.get(schema.SPARSE, {}).items() if score > 0}
+        return scores.get(schema.DENSE, {}), sparse
 
     def fetch(self, where: Where, limit: int) -> list[Found]:
         """Stored points, in no particular order."""
@@ -167,9 +151,13 @@ class ServerStore:
         try:
             self._client.create_collection(
                 self._collection,
-                vectors_config={DENSE: models.VectorParams(size=spec.dimension, distance=models.Distance.COSINE)},
-                sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-                hnsw_config=models.HnswConfigDiff(m=HNSW_M, ef_construct=HNSW_EF_CONSTRUCT, payload_m=TENANT_M),
+                vectors_config={
+                    schema.DENSE: models.VectorParams(size=spec.dimension, distance=models.Distance.COSINE)
+                },
+                sparse_vectors_config={schema.SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                hnsw_config=models.HnswConfigDiff(
+                    m=schema.HNSW_M, ef_construct=schema.HNSW_EF_CONSTRUCT, payload_m=schema.TENANT_M
+                ),
                 metadata=spec.as_metadata(),
             )
         except UnexpectedResponse as error:
@@ -178,14 +166,14 @@ class ServerStore:
 
     def _create_field_indexes(self) -> None:
         keyword, integer = models.KeywordIndexType.KEYWORD, models.IntegerIndexType.INTEGER
-        schemas: dict[str, Any] = {TENANT: models.KeywordIndexParams(type=keyword, is_tenant=True)}
-        schemas |= {name: models.KeywordIndexParams(type=keyword, enable_hnsw=False) for name in KEYWORDS}
-        schemas |= {
+        indexes: dict[str, Any] = {schema.TENANT: models.KeywordIndexParams(type=keyword, is_tenant=True)}
+        indexes |= {name: models.KeywordIndexParams(type=keyword, enable_hnsw=False) for name in schema.KEYWORDS}
+        indexes |= {
             name: models.IntegerIndexParams(type=integer, lookup=True, range=True, enable_hnsw=False)
-            for name in INTEGERS
+            for name in schema.INTEGERS
         }
-        for name, schema in schemas.items():
-            self._client.create_payload_index(self._collection, name, field_schema=schema, wait=True)
+        for name, field in indexes.items():
+            self._client.create_payload_index(self._collection, name, field_schema=field, wait=True)
 
     @contextmanager
     def _translated(self) -> Generator[None]:
@@ -218,9 +206,9 @@ class ServerStore:
 
 
 def _point(point: Point) -> models.PointStruct:
-    vector: dict[str, Any] = {SPARSE: _sparse(point.sparse)}
+    vector: dict[str, Any] = {schema.SPARSE: _sparse(point.sparse)}
     if point.dense is not None:
-        vector[DENSE] = list(point.dense)
+        vector[schema.DENSE] = list(point.dense)
     return models.PointStruct(id=point.id, vector=vector, payload=point.payload)
 
 
@@ -231,16 +219,16 @@ def _sparse(vector: tuple[list[int], list[float]]) -> models.SparseVector:
 def _queries(question: Question) -> dict[str, Any]:
     queries: dict[str, Any] = {}
     if question.dense is not None:
-        queries[DENSE] = list(question.dense)
+        queries[schema.DENSE] = list(question.dense)
     if question.sparse is not None:
-        queries[SPARSE] = _sparse(question.sparse)
+        queries[schema.SPARSE] = _sparse(question.sparse)
     return queries
 
 
 def _filter(where: Where) -> models.Filter | None:
     must: list[Any] = []
     if where.collections is not None:
-        must.append(_any_of(TENANT, where.collections))
+        must.append(_any_of(schema.TENANT, where.collections))
     if where.document_ids:
         must.append(_any_of("document_id", where.document_ids))
     if where.page is not None:
@@ -248,7 +236,7 @@ def _filter(where: Where) -> models.Filter | None:
     if where.ids is not None:
         must.append(models.HasIdCondition(has_id=sorted(where.ids)))
     if where.embedded:
-        must.append(models.HasVectorCondition(has_vector=DENSE))
+        must.append(models.HasVectorCondition(has_vector=schema.DENSE))
     must_not: list[Any] = [models.HasIdCondition(has_id=sorted(where.except_ids))] if where.except_ids else []
     return models.Filter(must=must or None, must_not=must_not or None) if must or must_not else None
 

