@@ -4,7 +4,7 @@ their layout, the blocks. Runs in the worker processes only."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -52,6 +52,10 @@ class PageReader:
         """With the models in the folder ``models``, or those that came with Perito. Misconfigured."""
         cv2.setNumThreads(1)
         return cls(PaddleEngine(find_models(models), provider))
+
+    def warm(self) -> Iterator[None]:
+        """Get ready for the first page in small steps; may be left at any."""
+        return self._engine.warm()
 
     def read(self, image: Pixels, regions: Sequence[Box] = ()) -> Reading:
         """What stands on ``image`` (RGB), or only in ``regions`` of it."""

@@ -43,6 +43,9 @@ def main(descriptor: int) -> None:
         return
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, tasks), daemon=True).start()
+    for _ in reader.warm():  # while there is nothing better to do
+        if not tasks.empty():
+            break
     while True:
         job, pixels = tasks.get()
         _reply(channel, *_work(reader, job, pixels))

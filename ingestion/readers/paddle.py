@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +31,7 @@ HARD_PAGE = 0.15  # share of weak lines in the sample above which the whole page
 HARD_SHORT_PAGE = 0.1  # less will do for a page of few lines, which costs little
 SHORT_PAGE = 60  # lines
 SAMPLE = 16  # lines tried first
-FOREIGN = 0.80  # a carefully read line under this score may be in a script that the cut recognisers lack
+FOREIGN = 0.70  # a carefully read line under this score may be in a script that the cut recognisers lack
 FOREIGN_TRIES = 4
 DETECTION_SIDE = 1600  # pixels; a page is shrunk to it for finding its lines
 SMALL_PRINT_SIDE = 2560  # where the lines found are lower than …
@@ -139,6 +139,14 @@ class PaddleEngine:
         self._careful = Recogniser(models.careful, self.provider) if models.careful != models.quick else self._quick
         self._full = Recogniser(models.full, self.provider) if models.full != models.careful else self._careful
         self._quick.load()
+
+    def warm(self) -> Iterator[None]:
+        """Compile the networks for the shapes they will meet, a little at each step; may be left at any."""
+        self._detect(np.full((DETECTION_SIDE, 1130, 3), 255, np.uint8), DETECTION_SIDE)
+        for recogniser in (self._quick, self._careful):
+            for width in (*range(160, 641, 32), *range(704, 1281, 64)):
+                yield
+                recogniser.read([np.full((LINE_HEIGHT, width, 3), 255, np.uint8)])
 
     def find(self, image: Pixels) -> list[Quad]:
         """The corners of the lines on ``image``, from the top down."""
