@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 START_SECONDS = 100.0  # loading the models on a busy machine
 PATIENCE = 3  # times ocr.page_seconds by the clock: a busy machine is not the page's fault
 TICK_SECONDS = 0.25  # how often a running page is looked at
-RUNAWAY = 1.5  # times ocr.memory_mb at which a process is killed in the middle of a page
+RUNAWAY_MB = 1500  # over ocr.memory_mb at which a process is killed in the middle of a page
 MEMORY_A_PROCESS = 1_500_000_000  # bytes to count on when nobody says how many processes
 
 
@@ -149,7 +149,7 @@ class OcrProcess:
             resident = psutil.Process(self.pid).memory_info().rss
         except psutil.Error:
             return  # it is gone; the socket says so in a moment
-        if resident > RUNAWAY * self._settings.memory_mb * 1_000_000:
+        if resident > (self._settings.memory_mb + RUNAWAY_MB) * 1_000_000:
             raise ProcessGone(f"took {resident / 1e9:.1f} GB of memory and was stopped")
 
     def _ending(self) -> str:
