@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from assistant.composing import Draft
 from assistant.core.domain import Access, Answer, Chunk
 from assistant.core.ports import ChatModel, Message
 from assistant.evidence import Evidence, Weigher
@@ -22,7 +21,7 @@ from assistant.ledger import Account
 from assistant.pictures import Pictures
 from assistant.prompting import answer_messages, within_budget
 from assistant.question import Question, understand
-from assistant.replies import ModelSilent, Replies
+from assistant.replies import Draft, ModelSilent, Replies
 from assistant.retrieval import Found, Retriever
 from assistant.wording import MODEL_DOWN, MODEL_UNREACHABLE, NO_DOCUMENTS, NOTHING_FOUND, QUOTES
 

@@ -5,7 +5,7 @@ question's words it holds (weighed by rarity), its likeness to the question by t
 its passage, whether the passage has the question's names and numbers, and whether the sentence holds what
 is asked for (a number, a date, a name). The weights were fitted by ``eval/calibrate_refusal.py`` on public
 questions and tested on others; the figures stand in ``eval/results.md``. Cosines come in on the common
-scale of ``yardstick.py``, so that another embedder needs no other weights.
+scale of a ``Yardstick``, so that another embedder needs no other weights.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from assistant.asked import Asked, text_roots
 from assistant.core.domain import Hit
 from assistant.core.ports import Embedder
 from assistant.language import detect_language
-from assistant.orders import without_orders
-from assistant.quotes import Quotable, quotable
-from assistant.yardstick import Scale, Yardstick, cosine
+from assistant.matching import Asked, text_roots
+from assistant.quotes import Quotable, quotable, without_orders
 
 # Fitted on half of XQuAD's articles, English and Spanish (eval/calibrate_refusal.py). RELEVANT lies between the best
 # threshold there (0.11) and the one for questions about forms, tables and scans (0.03 to 0.05), whose lines are short.
@@ -35,6 +33,21 @@ NEARLY = 0.5  # of the best quote's probability: what another must have to be sh
 MOST_QUOTES = 4
 _TELLING = 400  # characters that tell a passage's language
 _EMBEDDED = 8  # sentences looked at closely: 10 to 20 ms each with the built-in embedder
+# What a yardstick is made of: questions with their answers, English and Spanish.
+PAIRS = (
+    ("When was the bridge opened?", "The bridge was opened to traffic on 3 May 1994."),
+    ("Who signs the rental contract?", "The rental contract is signed by the owner and the tenant."),
+    ("How much does a ticket to the museum cost?", "Admission to the museum is 12 euros for adults."),
+    ("What do bees collect from flowers?", "Bees visit flowers to gather nectar and pollen."),
+    ("Which ports does the ferry call at?", "The ferry stops at the ports of Palma and Mahón."),
+    ("How is the engine cooled?", "Water circulates around the cylinders to keep the engine cool."),
+    ("¿Cuándo vence el plazo para reclamar?", "El plazo de reclamación termina el 30 de junio."),
+    ("¿Quién preside el consejo de la empresa?", "El consejo de administración está presidido por Ana Ruiz."),
+    ("¿Cuántos alumnos tiene la escuela?", "En la escuela estudian 420 alumnos."),
+    ("¿Dónde nace el río?", "El río nace en la sierra, a 1.600 metros de altitud."),
+    ("¿Qué síntomas produce la gripe?", "La gripe causa fiebre, dolor muscular y cansancio."),
+    ("¿Cómo se prepara la masa del pan?", "La masa se hace mezclando harina, agua, sal y levadura."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +233,48 @@ def _compared(piece: Quotable, hit: Hit) -> str:
 def _context(hit: Hit) -> str:
     """What speaks for a passage: its text under its headings, in a document of that name."""
     return f"{hit.chunk.document}\n{hit.chunk.searchable_text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Cosines with one question, put on the common scale."""
+
+    unlike: float
+    span: float
+
+    def __call__(self, cosine: float) -> float:
+        """Likeness: about 0 for an unrelated text, about 1 for an answer, a little beyond at either end."""
+        return max(-0.5, min(1.5, (cosine - self.unlike) / self.span))
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """Puts an embedder's cosines on one scale; made once for it.
+
+    Multilingual-e5 keeps unrelated texts at a cosine of about 0.75 and a question and its answer at 0.88; others
+    spread from 0.1 to 0.8. ``PAIRS`` are embedded once: likeness 0 is how near a question is to answers of other
+    questions, 1 how near to its own.
+    """
+
+    answers: tuple[tuple[float, ...], ...]
+    span: float  # from unrelated to answering, in this embedder's cosine
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> Yardstick:
+        """Embeds the pairs (0.3 seconds with the built-in embedder)."""
+        questions = [embedder.embed_query(question) for question, _ in PAIRS]
+        answers = [tuple(embedder.embed_passages([answer])[0]) for _, answer in PAIRS]
+        own = [cosine(q, a) for q, a in zip(questions, answers, strict=True)]
+        others = [cosine(q, a) for i, q in enumerate(questions) for j, a in enumerate(answers) if i != j]
+        span = sum(own) / len(own) - sum(others) / len(others)
+        return cls(tuple(answers), max(span, 0.01))
+
+    def for_question(self, vector: Sequence[float]) -> Scale:
+        """The scale for a question: some are nearer to everything than others."""
+        near = [cosine(vector, answer) for answer in self.answers]
+        return Scale(sum(near) / len(near), self.span)
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Of two unit vectors."""
+    return sum(a * b for a, b in zip(one, other, strict=True))

@@ -1,4 +1,4 @@
-"""Whether a sentence stands on the passages it cites.
+"""Whether a sentence stands on the passages it cites, and where on their pages.
 
 By rule, without a model: a sentence that is there word for word is ``quoted``. Otherwise each of its numbers,
 dates and names must occur in what it cites, in a sentence about as near to the rest of the claim as any (a
@@ -9,15 +9,18 @@ nothing is ``uncited``. How often the rule is right: ``eval/check_faithfulness.p
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assistant.asked import rarity, text_roots
-from assistant.core.domain import Chunk, Verdict
+from assistant.core.domain import Access, Block, Box, Chunk, Verdict
+from assistant.core.errors import NotFound
+from assistant.core.ports import Catalogue
 from assistant.facts import FactSheet, names, numbers
 from assistant.language import detect_language, fold
+from assistant.matching import rarity, text_roots
 from assistant.quotes import quotable
 from assistant.sentences import is_table_row
 
@@ -25,6 +28,7 @@ LEAST_WORDS = 0.5  # share of a sentence's words that must stand in one stretch 
 LEAST_LIKENESS = 0.6  # on the yardstick, where words cannot tell: across languages
 MARGIN = 0.2  # catches half of the answers exchanged by rule and doubts 6 % of the right ones
 _MARKS = re.compile(r"(?<!\d)[.,:/-]|[.,:/-](?!\d)|[^\w.,:/%€$-]|_")
+_INSIDE = 0.5  # share of a block that must lie in the passage's boxes to belong to it
 _STRETCH = 3  # sentences that may stand behind one
 
 Likeness = Callable[[str, str], float]
@@ -141,3 +145,38 @@ def _is_close(sentence: str, ground: Ground, foreign: bool, likeness: Likeness |
 def flattened(text: str) -> str:
     """Words and numbers only, one blank between them: what two renderings of a sentence have in common."""
     return " ".join(_MARKS.sub(" ", fold(text)).split())
+
+
+class Placer:
+    """Narrows passages to the blocks behind a sentence, by the page as it was published."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    async def boxes(self, chunk: Chunk, sentences: Sequence[str], access: Access) -> tuple[Box, ...]:
+        """The boxes on ``chunk.page`` that hold ``sentences``; all the passage's boxes there where that is unclear."""
+        passage = tuple(dict.fromkeys(b for a in chunk.anchors if a.page == chunk.page for b in a.boxes))
+        if len(passage) <= 1 or not sentences:
+            return passage
+        try:
+            page = await asyncio.to_thread(self._catalogue.page, chunk.document_id, chunk.page, access)
+        except NotFound:  # deleted, or published anew with fewer pages, since the search
+            return passage
+        return narrowed(page.blocks, passage, sentences) or passage
+
+
+def narrowed(blocks: Sequence[Block], passage: Sequence[Box], sentences: Sequence[str]) -> tuple[Box, ...]:
+    """The boxes of the blocks inside ``passage`` that hold one of ``sentences``; empty where none does."""
+    inside = [block for block in blocks if any(block.bbox.share_inside(box) >= _INSIDE for box in passage)]
+    found: list[Box] = []
+    for sentence in sentences:
+        holding = [block for block in inside if Ground(block.text).holds(sentence)] or _nearest(inside, sentence)
+        found += [block.bbox for block in holding if block.bbox not in found]
+    return tuple(found)
+
+
+def _nearest(blocks: Sequence[Block], sentence: str) -> list[Block]:
+    """The block with most of the sentence's words, where it has enough of them."""
+    shares = [(Ground(block.text).word_share(sentence), -index) for index, block in enumerate(blocks)]
+    best = max(shares, default=(0.0, 0))
+    return [blocks[-best[1]]] if best[0] >= LEAST_WORDS else []

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assistant.composing import Draft
 from assistant.core.domain import Anchor, Chunk, Hit, Reading
 from assistant.core.errors import TooLarge, UnreadableFile, UnsupportedFile
 from assistant.core.ports import ChatModel, Embedder, Ingestion, Message
@@ -18,7 +17,7 @@ from assistant.evidence import Weigher
 from assistant.ledger import Account
 from assistant.prompting import answer_messages, within_budget
 from assistant.question import Question
-from assistant.replies import ModelSilent, Replies
+from assistant.replies import Draft, ModelSilent, Replies
 from assistant.wording import NO_TEXT_IN_PICTURE, PICTURE, PICTURE_TEXT, READ_BY_OCR, VLM_DOWN
 
 if TYPE_CHECKING:

@@ -1,27 +1,67 @@
-"""The three ways to reply: a model's text from sources, quotes, a refusal. Each streams into a draft."""
+"""The three ways to reply: a model's text from sources, quotes, a refusal. Each streams into a draft.
+
+What a reasoning model thinks is taken out of its reply while it streams.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assistant.citations import CitationStream, cited_sentences
-from assistant.composing import Draft, citation
-from assistant.core.domain import Access, Chunk, Sentence, Verdict
+from assistant.core.domain import Access, Answer, Box, Chunk, Citation, Sentence, Usage, Verdict
 from assistant.core.errors import TransientError
 from assistant.core.ports import ChatModel, Completion, Message
 from assistant.evidence import Quote, Weigher
-from assistant.grounding import Likeness, judge
+from assistant.grounding import Likeness, Placer, judge
+from assistant.language import Language
 from assistant.ledger import Account, charged
-from assistant.placing import Placer
-from assistant.thoughts import ThoughtFilter
 from assistant.wording import CUT_OFF, declines, nearest_passages, quoted_passage
+
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
 
 
 class ModelSilent(Exception):
     """The model could not be reached, broke off, or had nothing to say. The draft holds what it did say."""
+
+
+@dataclass
+class Draft:
+    """An answer while it is being made. What was shown is what stands in it: ``say`` returns the text to stream."""
+
+    question: str
+    language: Language
+    refused: bool = False
+    quoted: bool = False
+    sentences: list[Sentence] = field(default_factory=list[Sentence])
+    citations: list[Citation] = field(default_factory=list[Citation])
+    _said: list[str] = field(default_factory=list[str])
+
+    def say(self, text: str, apart: bool = True) -> str:
+        """Add ``text``, as a paragraph of its own where ``apart``; returns it as it is to be shown."""
+        if apart and text and self.text:
+            text = f"\n\n{text}"
+        self._said.append(text)
+        return text
+
+    @property
+    def text(self) -> str:
+        return "".join(self._said)
+
+    def finished(self, seconds: float, usage: Sequence[Usage] = ()) -> Answer:
+        return Answer(
+            question=self.question,
+            text=self.text,
+            refused=self.refused,
+            sentences=tuple(self.sentences),
+            citations=tuple(self.citations),
+            usage=tuple(usage),
+            seconds=seconds,
+            language=self.language,
+            quoted=self.quoted,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +167,43 @@ def judged(text: str, cited: Sequence[Chunk], likeness: Likeness) -> list[Senten
         Sentence(found.text, found.numbers, judge(found.text, [cited[n - 1] for n in found.numbers], likeness).verdict)
         for found in cited_sentences(text)
     ]
+
+
+def citation(number: int, chunk: Chunk, boxes: Sequence[Box]) -> Citation:
+    """``chunk`` as a citation; ``boxes`` where on its page it is shown."""
+    return Citation(
+        number=number,
+        document=chunk.document,
+        document_id=chunk.document_id,
+        page=chunk.page,
+        boxes=tuple(boxes),
+        reader=chunk.reader,
+        confidence=chunk.confidence,
+        text=chunk.text,
+    )
+
+
+@dataclass
+class ThoughtFilter:
+    """Lets through what is said and holds back what is thought: ``<think>…</think>`` at the start of a reply,
+    as models emit it whose server has no parser for it, and the blanks around it. The marks may come in pieces."""
+
+    _held: str = ""
+    _speaking: bool = False
+
+    def feed(self, piece: str) -> str:
+        """The part of the reply that may be shown now."""
+        if self._speaking:
+            return piece
+        self._held = (self._held + piece).lstrip()
+        if self._held.startswith(_THOUGHT):
+            before, closed, rest = self._held.partition(_THOUGHT_END)
+            self._held = rest.lstrip() if closed else before
+        if not self._held or self._held.startswith(_THOUGHT) or _THOUGHT.startswith(self._held):
+            return ""
+        self._speaking = True
+        return self._held
+
+    def finish(self) -> str:
+        """What is left when the reply ends; an unfinished thought is no answer."""
+        return "" if self._speaking or self._held.startswith(_THOUGHT) else self._held

@@ -6,9 +6,9 @@ from assistant.answering import Assistant
 from assistant.core.ports import Catalogue, ChatModel, ChunkIndex, Embedder, Ingestion
 from assistant.core.settings import EndpointSettings, Settings
 from assistant.evidence import Weigher
+from assistant.grounding import Placer
 from assistant.ledger import Ledger
 from assistant.pictures import Pictures
-from assistant.placing import Placer
 from assistant.replies import Replies
 from assistant.retrieval import Retriever
 

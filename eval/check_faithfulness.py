@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from assistant.asked import text_roots
 from assistant.grounding import MARGIN, Ground, flattened
+from assistant.matching import text_roots
 from eval.bench.__main__ import default_documents
 from eval.bench.table import Table
 

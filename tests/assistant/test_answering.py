@@ -17,9 +17,9 @@ from assistant.core.errors import BadRequest, EndpointBusy, EndpointDown
 from assistant.core.ports import Embedder, Message
 from assistant.core.settings import EmbeddingSettings, RetrievalSettings
 from assistant.evidence import Weigher
+from assistant.grounding import Placer
 from assistant.ledger import Ledger
 from assistant.pictures import Pictures
-from assistant.placing import Placer
 from assistant.replies import Replies
 from assistant.retrieval import Retriever
 from tests.fakes import EVERYONE, FakeCatalogue, FakeChatModel, FakeIndex, FakeIngestion, Reply

@@ -7,10 +7,9 @@ from functools import lru_cache
 
 import pytest
 
-from assistant.asked import Asked, wanted_kind
 from assistant.core.domain import Chunk, Hit, Reader
-from assistant.evidence import RELEVANT, Evidence
-from assistant.yardstick import Yardstick
+from assistant.evidence import RELEVANT, Evidence, Yardstick
+from assistant.matching import Asked, wanted_kind
 from tests.assistant.test_answering import embedder, weigher
 from tests.documents import shared
 from tests.fakes import FakeEmbedder

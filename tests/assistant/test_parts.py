@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from assistant.core.domain import Access, Block, BlockKind, Box, Reader, Usage
 from assistant.core.settings import load_settings
+from assistant.grounding import Placer, narrowed
 from assistant.ledger import Account, Ledger, charged
-from assistant.placing import Placer, narrowed
-from assistant.thoughts import ThoughtFilter
+from assistant.replies import ThoughtFilter
 from assistant.wiring import build_assistant
 from assistant.wording import declines
 from tests.fakes import EVERYONE, FakeCatalogue, FakeEmbedder, FakeIndex, FakeIngestion
