@@ -5,6 +5,7 @@ Nothing but text and spans goes into the HTML: no attributes, scripts or links r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -54,11 +55,29 @@ class Table:
 
     def markdown(self) -> str:
         """A pipe table, its first row as the head."""
-        lines = ["| " + " | ".join(text.replace("|", r"\|") for text in row) + " |" for row in self.grid()]
-        if not lines:
-            return ""
-        columns = len(self.grid()[0])
-        return "\n".join([lines[0], "|" + " --- |" * columns, *lines[1:]])
+        grid = self.grid()
+        lines = [pipe_row(row) for row in grid]
+        return "\n".join([lines[0], "|" + " --- |" * len(grid[0]), *lines[1:]]) if lines else ""
+
+    @property
+    def head(self) -> int:
+        """How many rows at the top are its head: those of heading cells, at least one, at most three."""
+        headings = 0
+        for row in self.rows[:3]:
+            if not row or not all(cell.heading for cell in row):
+                break
+            headings += 1
+        return max(1, headings)
+
+
+def pipe_row(texts: Sequence[str]) -> str:
+    """A row of a pipe table."""
+    return "| " + " | ".join(text.replace("\n", " ").replace("|", r"\|") for text in texts) + " |"
+
+
+def table_of(rows: Sequence[Sequence[str]], head: int = 1) -> Table:
+    """A table without spans; its first ``head`` rows are headings."""
+    return Table([[Cell(text, heading=index < head) for text in row] for index, row in enumerate(rows)])
 
 
 def _place(places: dict[tuple[int, int], str], cell: Cell, top: int, left: int, *, repeat: bool) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from assistant.core.domain import BlockKind
-from ingestion.sources.sections import Part
+from ingestion.sources.sections import Part, table_part
+from ingestion.tables import table_of
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -98,25 +99,4 @@ def _table(group: list[Token]) -> Part:
             rows.append([])
         elif token.type == "inline" and rows:
             rows[-1].append(_plain(token).strip())
-    return Part(BlockKind.TABLE, pipe_table(rows), html=html_table(rows))
-
-
-def pipe_table(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown pipe table; the first row is its head."""
-    width = max((len(row) for row in rows), default=0)
-    padded = [[_cell(text) for text in row] + [""] * (width - len(row)) for row in rows]
-    body = ["| " + " | ".join(row) + " |" for row in padded]
-    return "\n".join([*body[:1], "|" + " --- |" * width, *body[1:]])
-
-
-def _cell(text: str) -> str:
-    return text.replace("\n", " ").replace("|", "\\|")
-
-
-def html_table(rows: Sequence[Sequence[str]]) -> str:
-    """The same as HTML, with a head row."""
-    marked = [
-        "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in row) + "</tr>"
-        for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False)
-    ]
-    return "<table>" + "".join(marked) + "</table>"
+    return table_part(table_of(rows))

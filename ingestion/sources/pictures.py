@@ -32,7 +32,7 @@ MEDIA_TYPES = {
 _LONG_SIDE_INCHES = 11.69  # what a picture without a trustworthy resolution is taken for: A4
 _SMALLER_FROM = 150  # dpi below which a smaller picture is wanted
 _TURNED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, ArithmeticError, IndexError, KeyError, MemoryError)
+BROKEN = (OSError, SyntaxError, ValueError, EOFError, ArithmeticError, IndexError, KeyError, MemoryError)
 
 
 class PictureSource:
@@ -79,7 +79,7 @@ class PictureSource:
             with Image.open(self._path, formats=[self._kind]) as picture:
                 picture.seek(number - 1)
                 yield picture
-        except (UnidentifiedImageError, *_BROKEN) as error:
+        except (UnidentifiedImageError, *BROKEN) as error:
             raise UnreadableFile(f"{self._what(number)} cannot be read ({_reason(error)})") from None
 
     def _what(self, number: int) -> str:
@@ -103,8 +103,7 @@ class PictureSource:
                     f"the limit is {self._limits.image_megapixels}",
                     "Make it smaller or cut it into parts",
                 )
-            turned = picture.getexif().get(0x0112) in _TURNED
-            return (height, width) if turned else (width, height)
+            return upright_size(picture)
 
     def _shrinks(self, picture: Any) -> bool:
         """Whether the decoder can halve the picture (up to three times) until it is small enough. A
@@ -120,13 +119,7 @@ class PictureSource:
         self._size(number)
         with self._opened(number) as picture:
             size = self._target(picture.size, dpi)
-            if self._kind == "JPEG":
-                picture.draft(None, size)
-            decoded = _as_rgb(picture)
-            if decoded.width * decoded.height > 1.02 * size[0] * size[1]:
-                decoded = decoded.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
-            upright = ImageOps.exif_transpose(_with_exif(decoded, picture))
-            return upright
+            return upright_rgb(picture, size)
 
     def _target(self, size: tuple[int, int], dpi: float) -> tuple[int, int]:
         """How large the picture is wanted, before it is turned."""
@@ -137,13 +130,30 @@ class PictureSource:
         return max(1, int(width * scale)), max(1, int(height * scale))
 
 
+def upright_size(picture: Any) -> tuple[int, int]:
+    """Width and height of an open picture as it is meant to be seen."""
+    width, height = picture.size
+    turned = picture.getexif().get(0x0112) in _TURNED
+    return (height, width) if turned else (width, height)
+
+
+def upright_rgb(picture: Any, size: tuple[int, int]) -> Picture:
+    """An open picture decoded, made as small as ``size`` (before it is turned) and turned upright."""
+    if picture.format == "JPEG":
+        picture.draft(None, size)
+    decoded = _as_rgb(picture)
+    if decoded.width * decoded.height > 1.02 * size[0] * size[1]:
+        decoded = decoded.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
+    return ImageOps.exif_transpose(_with_exif(decoded, picture))
+
+
 def _count_frames(picture: Any, most: int) -> int:
     """Frames of a TIFF, counted until one cannot be found (a damaged tail costs only itself)."""
     count = 1
     while count < most:
         try:
             picture.seek(count)
-        except _BROKEN:
+        except BROKEN:
             return count
         count += 1
     return count

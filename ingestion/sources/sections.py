@@ -7,34 +7,66 @@ the boxes, so that a citation's box fits the drawing on any machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from assistant.core.domain import Block, BlockKind, Box, Reader
+from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, Reader
+from ingestion.tables import Table, pipe_row, table_of
 
+WIDTH, HEIGHT = 595.0, 842.0  # of the page a section is drawn on: A4 in points
 COLUMNS, ROWS = 110, 64
 MARGIN = 0.07  # of the width and of the height, on each side
+_INLAY_DPI = 110  # at which a picture in the text stands on the page, where it fits: small type stays readable
+_PAGE_SIDE = 1000  # pixels on both sides from which a picture is a page of its own
 _MOST_CHARACTERS = 3_000
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s+\S")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 
 
 @dataclass(frozen=True, slots=True)
+class Inlay:
+    """A picture within a text. ``load`` gives its file's bytes when they are needed; sizes in pixels, upright."""
+
+    load: Callable[[], bytes] = field(repr=False)
+    width: int
+    height: int
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is large enough to be a page of its own, read at its own resolution."""
+        return min(self.width, self.height) >= _PAGE_SIDE
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """A block before it has a place: Markdown text, HTML for tables."""
+    """A block before it has a place: Markdown text, HTML for tables. A figure may have its picture."""
 
     kind: BlockKind
     text: str
     html: str | None = None
     level: int = 0
+    table: Table | None = None  # what ``text`` and ``html`` were made from, for cutting it between rows
+    inlay: Inlay | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks with their places, and the rows of text that are drawn."""
+    """Blocks with their places, the rows of text that are drawn, and the pictures between them. A section that
+    is one large picture has no rows."""
 
     blocks: tuple[Block, ...]
     rows: tuple[str, ...]
+    inlays: tuple[tuple[Box, Inlay], ...] = ()
+
+    @property
+    def picture(self) -> Inlay | None:
+        """The picture that is the whole page."""
+        return self.inlays[0][1] if not self.rows and self.inlays else None
+
+
+def table_part(table: Table) -> Part:
+    """A table as a part."""
+    return Part(BlockKind.TABLE, table.markdown(), html=table.html(), table=table)
 
 
 def plain_parts(text: str) -> Iterator[Part]:
@@ -48,17 +80,22 @@ def plain_parts(text: str) -> Iterator[Part]:
             yield Part(BlockKind.LIST if is_list else BlockKind.PARAGRAPH, body)
 
 
-def sections(parts: Iterator[Part]) -> Iterator[Section]:
-    """Parts packed into sections; a heading opens a new one where half of the last is used."""
+def sections(parts: Iterable[Part]) -> Iterator[Section]:
+    """Parts packed into sections; a heading opens a new one where half of the last is used, and a large picture
+    is one by itself."""
     held: list[Part] = []
     rows = size = 0
     for part in (small for whole in parts for small in _bounded(whole)):
-        needed = len(_wrap(part.text)) + 1
+        alone = part.inlay is not None and part.inlay.is_page
+        needed = _height(part) + 1
         full = rows + needed > ROWS or size + len(part.text) > _MOST_CHARACTERS
         turning = part.kind is BlockKind.HEADING and (rows > ROWS // 2 or size > _MOST_CHARACTERS // 2)
-        if held and (full or turning):
+        if held and (full or turning or alone):
             yield _section(held)
             held, rows, size = [], 0, 0
+        if alone and part.inlay is not None:
+            yield Section((), (), ((WHOLE_PAGE, part.inlay),))
+            continue
         held.append(part)
         rows, size = rows + needed, size + len(part.text)
     if held:
@@ -66,14 +103,57 @@ def sections(parts: Iterator[Part]) -> Iterator[Section]:
 
 
 def _bounded(part: Part) -> Iterator[Part]:
-    """The part, or pieces of it that each fit a section, cut at lines, then sentences, then words."""
-    if len(part.text) <= _MOST_CHARACTERS and len(_wrap(part.text)) < ROWS:
+    """The part, or pieces of it that each fit a section: a table cut between rows; text at lines, then sentences,
+    then words. What a large picture is called stands before it."""
+    if part.inlay is not None and part.inlay.is_page:
+        if part.text:
+            yield Part(part.kind, part.text)
+        yield Part(part.kind, "", inlay=part.inlay)
+    elif part.inlay is not None or _fits(part.text):
         yield part
-        return
+    elif part.table is not None:
+        yield from _table_pieces(part.table)
+    else:
+        yield from _text_pieces(part)
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= _MOST_CHARACTERS and len(_wrap(text)) < ROWS
+
+
+def _table_pieces(table: Table) -> Iterator[Part]:
+    """The table in tables that each fit a section and repeat its head. What is too long for that becomes text."""
+    grid, head = table.grid(), table.head
+    repeated = grid[:head] if sum(len(pipe_row(row)) for row in grid[:head]) <= _MOST_CHARACTERS // 3 else []
+    held: list[list[str]] = []
+    characters = rows = 0
+    for index, row in enumerate(grid):
+        line = pipe_row(row)
+        if held and (characters + len(line) > _MOST_CHARACTERS or rows + len(_wrap(line)) >= ROWS):
+            yield from _table_piece(held, head)
+            held = list(repeated) if index >= head else []
+            characters, rows = sum(len(pipe_row(each)) + 1 for each in held), sum(len(_wrap(pipe_row(e))) for e in held)
+        if not held or not characters:
+            characters, rows = 6 * len(row) + 4, 1 + len(_wrap("|" + " --- |" * len(row)))  # the line under the head
+        held.append(row)
+        characters, rows = characters + len(line) + 1, rows + len(_wrap(line))
+    if held:
+        yield from _table_piece(held, head)
+
+
+def _table_piece(rows: Sequence[Sequence[str]], head: int) -> Iterator[Part]:
+    piece = table_part(table_of(rows, head))
+    if _fits(piece.text):
+        yield piece
+    else:
+        yield from _text_pieces(piece)
+
+
+def _text_pieces(part: Part) -> Iterator[Part]:
     kind = BlockKind.PARAGRAPH if part.kind is BlockKind.TABLE else part.kind
     held = ""
     for piece in _pieces(part.text):
-        if held and (len(held) + len(piece) > _MOST_CHARACTERS or len(_wrap(held + piece)) >= ROWS):
+        if held and not _fits(held + piece):
             yield Part(kind, held.strip("\n").rstrip(), level=part.level)
             held = ""
         held += piece
@@ -97,12 +177,38 @@ def _pieces(text: str) -> Iterator[str]:
 def _section(parts: list[Part]) -> Section:
     blocks: list[Block] = []
     rows: list[str] = []
+    inlays: list[tuple[Box, Inlay]] = []
     for part in parts:
-        lines = _wrap(part.text)
+        lines = [""] * _height(part) if part.inlay else _wrap(part.text)
         box = grid_box(len(rows), len(rows) + len(lines))
-        blocks.append(Block(part.kind, part.text, box, 1.0, Reader.TEXT, html=part.html, level=part.level))
+        if part.inlay:
+            box = _inlay_box(part.inlay, box)
+            inlays.append((box, part.inlay))
+        if part.text.strip():
+            blocks.append(Block(part.kind, part.text, box, 1.0, Reader.TEXT, html=part.html, level=part.level))
         rows += [*lines, ""]
-    return Section(tuple(blocks), tuple(rows[:-1]))
+    return Section(tuple(blocks), tuple(rows[:-1]), tuple(inlays))
+
+
+def _height(part: Part) -> int:
+    """How many rows the part takes."""
+    if part.inlay is None:
+        return len(_wrap(part.text))
+    _, height = _inlay_size(part.inlay)
+    return max(1, min(ROWS - 1, -int(-height // (HEIGHT * (1 - 2 * MARGIN) / ROWS))))
+
+
+def _inlay_size(inlay: Inlay) -> tuple[float, float]:
+    """Width and height of a picture on the page, in points."""
+    room = WIDTH * (1 - 2 * MARGIN), HEIGHT * (1 - 2 * MARGIN) * (ROWS - 1) / ROWS
+    scale = min(72 / _INLAY_DPI, room[0] / inlay.width, room[1] / inlay.height)
+    return inlay.width * scale, inlay.height * scale
+
+
+def _inlay_box(inlay: Inlay, rows: Box) -> Box:
+    """Where a picture stands in the rows kept for it."""
+    width, height = _inlay_size(inlay)
+    return Box.of(rows.x0, rows.y0, rows.x0 + width / WIDTH, min(rows.y1, rows.y0 + height / HEIGHT))
 
 
 def grid_box(first: int, end: int) -> Box:

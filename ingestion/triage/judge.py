@@ -33,7 +33,7 @@ def judge_page(plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading],
     ocr = next((reading for reading in readings if reading.reader is Reader.OCR), None)
     done = any(reading.reader is Reader.VLM and reading.blocks for reading in readings)
     decisions = _ocr_decisions(ocr, settings) if ocr and (plan.route is Reader.OCR or ocr.blocks) else []
-    decisions += [] if plan.from_markup else _figure_decisions(plan, blocks, settings)
+    decisions += _figure_decisions(plan, blocks, settings)
     wants = [decision for decision in decisions if decision.outcome == Reader.VLM]
     doubtful = [decision for decision in wants if decision.question in _DOUBTS and plan.route is Reader.OCR]
     confidence = _confidence(blocks)

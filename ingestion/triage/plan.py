@@ -37,13 +37,12 @@ class Plan:
     decisions: tuple[Decision, ...] = ()
     features: Mapping[str, float] = field(default_factory=dict[str, float])
     figures: tuple[Box, ...] = ()
-    from_markup: bool = False  # the file knows its own structure; nothing to look at
 
 
 def plan_page(page: Page, settings: TriageSettings) -> Plan:
     """The route of ``page``: TEXT, OCR, MIXED or (blank) NONE."""
     if page.blocks:
-        return Plan(Reader.TEXT, reason="The file is text.", from_markup=True)
+        return _with_its_structure(page, settings)
     features = _features(page)
     blank = _blank(page, features)
     if blank:
@@ -54,6 +53,17 @@ def plan_page(page: Page, settings: TriageSettings) -> Plan:
     if sound.outcome == Reader.OCR:
         return Plan(Reader.OCR, reason=sound.reason, decisions=(sound,), features=features)
     return _with_pictures(page, settings, features, sound)
+
+
+def _with_its_structure(page: Page, settings: TriageSettings) -> Plan:
+    """A page of a file that knows its own structure: only its pictures are looked at."""
+    regions, decisions = _picture_regions(page, settings) if page.pictures else ((), [])
+    return Plan(
+        route=Reader.MIXED if regions else Reader.TEXT,
+        regions=regions,
+        reason="The file is text; its pictures are read by OCR." if regions else "The file is text.",
+        decisions=tuple(decisions),
+    )
 
 
 def _features(page: Page) -> dict[str, float]:
@@ -165,16 +175,8 @@ def _coverage(features: Mapping[str, float]) -> float:
 
 def _with_pictures(page: Page, settings: TriageSettings, features: dict[str, float], sound: Decision) -> Plan:
     """A page whose text is sound, with the pictures on it that may hold more."""
-    found = sorted(text_regions(page, settings.picture_min_share), key=lambda box: -box.area)
-    regions = tuple(found[:_MOST_REGIONS])
-    decisions = [sound]
-    decisions += [
-        Decision(
-            "picture large enough to hold text?", region.area, settings.picture_min_share, Reader.OCR,
-            "A picture on the page may hold text.", region,
-        )
-        for region in regions
-    ]  # fmt: skip
+    regions, looked_at = _picture_regions(page, settings)
+    decisions = [sound, *looked_at]
     jumbled = features["jumbled_share"] >= _JUMBLED and not regions
     if jumbled:
         decisions.append(
@@ -192,3 +194,16 @@ def _with_pictures(page: Page, settings: TriageSettings, features: dict[str, flo
         features=features,
         figures=tuple(figure_regions(page, settings.figure_min_share)),
     )
+
+
+def _picture_regions(page: Page, settings: TriageSettings) -> tuple[tuple[Box, ...], list[Decision]]:
+    """Pictures on a page that may hold text, the largest first, each with why it is read."""
+    found = sorted(text_regions(page, settings.picture_min_share), key=lambda box: -box.area)
+    regions = tuple(found[:_MOST_REGIONS])
+    return regions, [
+        Decision(
+            "picture large enough to hold text?", region.area, settings.picture_min_share, Reader.OCR,
+            "A picture on the page may hold text.", region,
+        )
+        for region in regions
+    ]  # fmt: skip
