@@ -1,4 +1,4 @@
-"""How the server and an OCR process talk: messages of bytes over a socket, each after its length.
+"""How the server and a child process of it talk: messages of bytes over a socket, each after its length.
 
 Neither sending nor receiving ever waits blindly: between ticks ``still_worth_it`` is asked, which raises when
 the other end is stuck, out of time, or no longer needed.
