@@ -4,14 +4,13 @@ their text, and the answer says so."""
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assistant.core.domain import Anchor, Chunk, Hit, Reading
-from assistant.core.errors import TooLarge, UnreadableFile, UnsupportedFile
+from assistant.core.pictures import decoded
 from assistant.core.ports import ChatModel, Embedder, Ingestion, Message
 from assistant.evidence import Weigher
 from assistant.ledger import Account
@@ -22,8 +21,6 @@ from assistant.wording import NO_TEXT_IN_PICTURE, PICTURE, PICTURE_TEXT, READ_BY
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-FORMATS = ("PNG", "JPEG", "WEBP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +63,8 @@ class Pictures:
                 return
             except ModelSilent:
                 notice = VLM_DOWN
-        decoded = [await asyncio.to_thread(decode, image, self.megapixels) for image in images]
-        async with aclosing(self._from_text(asked, decoded, notice[asked.language], history, draft, account)) as read:
+        opened = [await asyncio.to_thread(decoded, image, self.megapixels) for image in images]
+        async with aclosing(self._from_text(asked, opened, notice[asked.language], history, draft, account)) as read:
             async for piece in read:
                 yield piece
 
@@ -145,22 +142,3 @@ def picture_chunks(reading: Reading, number: int, of: int, asked: Question) -> l
             confidence=reading.confidence,
         )
     ]
-
-
-def decode(data: bytes, megapixels: int) -> Image:
-    """A picture file's pixels, upright, RGB. Not for the event loop. Raises UnsupportedFile for what is no PNG,
-    JPEG or WebP, TooLarge before decoding more than ``megapixels``, UnreadableFile for a damaged one."""
-    import PIL.Image
-    from PIL import ImageOps
-
-    try:
-        image = PIL.Image.open(io.BytesIO(data), formats=FORMATS)
-        if image.width * image.height > megapixels * 1_000_000:
-            raise TooLarge(f"The picture has {image.width:,} x {image.height:,} pixels", "Send a smaller one")
-        return ImageOps.exif_transpose(image).convert("RGB")
-    except PIL.Image.UnidentifiedImageError:
-        raise UnsupportedFile("An attached file is no picture", "Attach PNG, JPEG or WebP pictures") from None
-    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
-        raise TooLarge("The picture has more pixels than can be decoded safely", "Send a smaller one") from None
-    except (OSError, SyntaxError, ValueError) as error:
-        raise UnreadableFile(f"An attached picture is damaged: {error}", "Save it again and attach the copy") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, SecretStr
 
 from assistant.core.errors import EndpointDown, PeritoError
+from assistant.core.machine import usable_cores
 from assistant.core.settings import EndpointSettings, Settings, load_settings
 from compose.server import find_server
 from compose.standalone import make_home
@@ -70,7 +70,7 @@ async def _guarded(look: Callable[[Settings], Awaitable[Check]], settings: Setti
 
 
 async def _python(_: Settings) -> Check:
-    return Check("python", "ok", f"{sys.version.split()[0]}, {os.cpu_count()} cores")
+    return Check("python", "ok", f"{sys.version.split()[0]}, {usable_cores()} usable cores")
 
 
 async def _home(settings: Settings) -> Check:

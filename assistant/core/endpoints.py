@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from assistant.core.errors import BadRequest, EndpointBusy, EndpointDown, Misconfigured, PeritoError
-from assistant.core.settings import EndpointSettings, VlmSettings
+from assistant.core.settings import EmbeddingSettings, EndpointSettings, VlmSettings
 
 # 408 request timeout, 409 a lock, 425 too early, 429 too many requests, 503 and 529 overloaded
 BUSY = frozenset({408, 409, 425, 429, 503, 529})
 UNAUTHORISED = frozenset({401, 403, 407})
 LONGEST_SENTENCE = 400
+
+AnyEndpoint = EndpointSettings | EmbeddingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,19 @@ class RetryPolicy:
         return jitter if failure.after is None else failure.after + self.random() * self.first
 
 
-def place(settings: EndpointSettings) -> str:
+def place(settings: AnyEndpoint) -> str:
     """The endpoint's URL without a password someone wrote into it."""
     return re.sub(r"//[^/]*@", "//", settings.base_url)
 
 
-def section(settings: EndpointSettings) -> str:
+def section(settings: AnyEndpoint) -> str:
+    """The settings' section that names the endpoint."""
+    if isinstance(settings, EmbeddingSettings):
+        return "embedding"
     return "vlm" if isinstance(settings, VlmSettings) else "llm"
 
 
-def refused(status: int, sentence: str, headers: Mapping[str, str], settings: EndpointSettings) -> Failure:
+def refused(status: int, sentence: str, headers: Mapping[str, str], settings: AnyEndpoint) -> Failure:
     """What an HTTP status of 400 or above means."""
     where, said = place(settings), f": {sentence}" if sentence else ""
     if status in BUSY:
@@ -89,18 +94,19 @@ def refused(status: int, sentence: str, headers: Mapping[str, str], settings: En
         return Failure(Misconfigured(f"The endpoint {where} refused the key (HTTP {status}){said}", advice))
     if status in (404, 405, 501, 505):
         advice = f"Check {section(settings)}.base_url; it usually ends in /v1"
-        return Failure(Misconfigured(f"The endpoint {where} has no chat completions (HTTP {status}){said}", advice))
+        missing = "embeddings" if isinstance(settings, EmbeddingSettings) else "chat completions"
+        return Failure(Misconfigured(f"The endpoint {where} has no {missing} (HTTP {status}){said}", advice))
     return Failure(BadRequest(f"The endpoint {where} refused the request (HTTP {status}){said}", _advice(sentence)))
 
 
-def unreachable(reason: str, settings: EndpointSettings) -> Failure:
+def unreachable(reason: str, settings: AnyEndpoint) -> Failure:
     """No connection, or one that broke."""
     if re.search(r"UnsupportedProtocol|InvalidURL|CERTIFICATE_VERIFY", reason):  # httpx's and OpenSSL's names
         return unusable(reason, settings)
     return Failure(EndpointDown(f"The endpoint {place(settings)} did not answer: {reason}"), transient=True)
 
 
-def unusable(reason: str, settings: EndpointSettings) -> Failure:
+def unusable(reason: str, settings: AnyEndpoint) -> Failure:
     """An address that nothing can be sent to, or a certificate that nobody vouches for."""
     message = f"The endpoint {place(settings)} cannot be used: {reason}"
     return Failure(Misconfigured(message, f"Check {section(settings)}.base_url and the machine's certificates"))

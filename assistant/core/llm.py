@@ -9,6 +9,7 @@ length, and giving up closes the connection, at which vLLM stops generating.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import math
 import threading
@@ -101,13 +102,12 @@ class OpenAIChatModel:
         self, messages: Sequence[Message], purpose: str, *, resend: bool
     ) -> AsyncGenerator[str | Completion]:
         lane = self._lane()
-        async with lane.slots:
-            request = await asyncio.to_thread(_request, messages, self._settings)
-            client = await lane.connected(self._settings)
-            tries = 0
-            while True:
-                tries += 1
-                delay: float | None = None
+        request: _Request | None = None
+        for tries in itertools.count(1):
+            delay: float | None = None
+            async with lane.slots:
+                request = request or await asyncio.to_thread(_request, messages, self._settings)
+                client = await lane.connected(self._settings)
                 answer = _Answer(request, self._clock())
                 try:
                     async with aclosing(self._pieces(client, answer)) as pieces:
@@ -123,10 +123,10 @@ class OpenAIChatModel:
                     usage = answer.usage(purpose, self._settings, self._clock())
                     if answer.begun:
                         await self._keep(usage)
-                if delay is None:
-                    break
-                await self._retry.sleep(delay)
-        yield answer.completion(usage)
+            if delay is None:
+                yield answer.completion(usage)
+                return
+            await self._retry.sleep(delay)  # the slot is free meanwhile: others need not wait with us
 
     async def _pieces(self, client: AsyncOpenAI, answer: _Answer) -> AsyncGenerator[str]:
         """The text pieces of one try. Raises Failed, nothing else."""

@@ -1,4 +1,4 @@
-"""Pictures on their way to a vision-language model: fitted to the token budget and encoded.
+"""Pictures that people send: decoded safely, and fitted to a vision-language model's token budget.
 
 Everything here decodes or encodes, so async callers go through ``asyncio.to_thread``.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from assistant.core.errors import BadInput, TooLarge, UnreadableFile, UnsupportedFile
@@ -15,7 +17,7 @@ from assistant.core.tokens import Family, fit_to_budget, visual_tokens
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MOST_PIXELS = 120_000_000  # decoded whole, this is 360 MB of memory
+MOST_MEGAPIXELS = 120  # decoded whole, this is 360 MB of memory
 FLAT_COLOURS, FLAT_SHARE = 4, 0.6  # a picture that few colours cover is printed or drawn, not photographed
 _ORIENTATION = 0x0112  # the EXIF tag that turns a photo upright
 _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -45,31 +47,50 @@ def fit_picture(data: bytes, family: Family, max_tokens: int) -> tuple[bytes, in
     """The picture file to send for ``data`` and the visual tokens it costs.
 
     A PNG, JPEG or WebP file within the budget is sent as it is; anything else is turned upright,
-    resized and encoded anew. UnreadableFile, UnsupportedFile or TooLarge where it is no usable picture.
+    resized and encoded anew. Raises as ``decoded``.
     """
     import PIL.Image
-    from PIL import ImageOps
+
+    with _opened(data, MOST_MEGAPIXELS) as image:
+        cost = visual_tokens(*image.size, family)
+        if cost <= max_tokens and image.getexif().get(_ORIENTATION, 1) == 1:
+            return data, cost
+        fitted = encode_picture(_upright(image), family, max_tokens)
+    with PIL.Image.open(io.BytesIO(fitted)) as sent:
+        return fitted, visual_tokens(*sent.size, family)
+
+
+def decoded(data: bytes, megapixels: int = MOST_MEGAPIXELS) -> Image:
+    """A picture file's pixels, upright, RGB. Raises UnsupportedFile for what is no PNG, JPEG or WebP, TooLarge
+    before decoding more than ``megapixels``, UnreadableFile for a damaged one."""
+    with _opened(data, megapixels) as image:
+        return _upright(image).convert("RGB")
+
+
+@contextmanager
+def _opened(data: bytes, megapixels: int) -> Generator[Image]:
+    """The picture, its size known and its pixels not yet decoded; what goes wrong inside as errors of ours."""
+    import PIL.Image
 
     try:
         with PIL.Image.open(io.BytesIO(data), formats=list(_MEDIA_TYPES)) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > megapixels * 1_000_000:
                 raise TooLarge(f"The picture has {image.width} x {image.height} pixels", "Send a smaller one")
-            if image.format in _MEDIA_TYPES and image.getexif().get(_ORIENTATION, 1) == 1:
-                cost = visual_tokens(*image.size, family)
-                if cost <= max_tokens:
-                    return data, cost
-            upright = ImageOps.exif_transpose(_without_alpha(image))
-            fitted = encode_picture(upright, family, max_tokens)
+            yield image
     except BadInput:
         raise
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
         raise TooLarge("The picture has more pixels than can be decoded safely", "Send a smaller one") from None
     except PIL.Image.UnidentifiedImageError:
-        raise UnsupportedFile("This is no PNG, JPEG or WebP picture") from None
+        raise UnsupportedFile("This is no PNG, JPEG or WebP picture", "Send it as one of these") from None
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises on damaged files
-        raise UnreadableFile(f"The picture could not be decoded: {error}") from None
-    with PIL.Image.open(io.BytesIO(fitted)) as sent:
-        return fitted, visual_tokens(*sent.size, family)
+        raise UnreadableFile(f"The picture could not be decoded: {error}", "Save it again and send the copy") from None
+
+
+def _upright(image: Image) -> Image:
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(_without_alpha(image))
 
 
 def data_url(data: bytes) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assistant.core.domain import Verdict
-from assistant.core.errors import BadInput, EndpointDown, TooLarge, UnreadableFile, UnsupportedFile
-from assistant.pictures import decode
+from assistant.core.errors import BadInput, EndpointDown
 from tests.assistant.test_answering import House
-from tests.documents import shared
 from tests.fakes import png
 
 RECEIPT = "Contoso\n123 Main Street\nSub-Total $2,297.97\nTax $218.31\nTotal $2,516.28"
@@ -67,19 +65,6 @@ async def test_a_picture_without_text() -> None:
     assert answer.refused and "No text was found" in answer.text
 
 
-def test_what_cannot_be_decoded_is_refused() -> None:
-    with pytest.raises(UnsupportedFile):
-        decode(b"%PDF-1.7", 120)
-    with pytest.raises(UnreadableFile):
-        decode(png(300, 300)[:200], 120)
-    with pytest.raises(TooLarge):
-        decode(png(2000, 2000), 1)
-
-
 async def test_a_bad_picture_is_an_error_for_the_person() -> None:
     with pytest.raises(BadInput):
         await House().ask("What is this?", images=[b"not a picture"])
-
-
-def test_a_photo_is_turned_upright() -> None:
-    assert decode(shared("photo/receipt.png").read_bytes(), 120).mode == "RGB"

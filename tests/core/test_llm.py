@@ -6,7 +6,7 @@ import asyncio
 import base64
 import io
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -29,11 +29,17 @@ USAGE = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
 class Model:
     """A client of a test endpoint, with what it recorded and how long it slept."""
 
-    def __init__(self, base_url: str, kind: type[EndpointSettings] = EndpointSettings, **settings: Any) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        kind: type[EndpointSettings] = EndpointSettings,
+        sleep: Callable[[float], Awaitable[object]] | None = None,
+        **settings: Any,
+    ) -> None:
         self.usages: list[Usage] = []
         self.slept: list[float] = []
         values = {"base_url": base_url, "model": "tiny", "timeout": 20, **settings}
-        policy = RetryPolicy(sleep=self._sleep, random=lambda: 1.0)
+        policy = RetryPolicy(sleep=sleep or self._sleep, random=lambda: 1.0)
         self.client = OpenAIChatModel(kind(**values), self.usages.append, retry=policy)
 
     async def _sleep(self, seconds: float) -> None:
@@ -318,6 +324,23 @@ async def test_requests_in_flight_are_limited() -> None:
     ):
         await asyncio.gather(*(model.complete() for _ in range(6)))
     assert (len(served.exchanges), served.most) == (6, 2)
+
+
+async def test_who_waits_before_trying_again_holds_up_nobody() -> None:
+    async with endpoint(failing(503), saying("x", usage=USAGE)) as served:
+        waiting, other_done = asyncio.Event(), asyncio.Event()
+
+        async def sleep(seconds: float) -> None:
+            waiting.set()
+            await asyncio.wait_for(other_done.wait(), 10)
+
+        model = Model(served.base_url, sleep=sleep, concurrency=1)
+        first = asyncio.create_task(model.complete())
+        await asyncio.wait_for(waiting.wait(), 10)
+        assert (await asyncio.wait_for(model.complete(), 10)).text == "x"
+        other_done.set()
+        assert (await first).text == "x"
+        await model.client.aclose()
 
 
 async def test_one_client_serves_several_event_loops() -> None:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from assistant.core.errors import TooLarge, UnreadableFile, UnsupportedFile
-from assistant.core.pictures import data_url, encode_picture, fit_picture
+from assistant.core.pictures import data_url, decoded, encode_picture, fit_picture
 from assistant.core.tokens import visual_tokens
 from tests.documents import shared
 
@@ -47,14 +47,17 @@ def test_a_photo_is_turned_upright() -> None:
     fitted, _ = fit_picture(data, "qwen3-vl", 2048)
     turned = opened(fitted).convert("RGB")
     assert turned.size == (320, 640)
-    red, green, _blue = turned.getpixel((160, 40))  # pyright: ignore[reportGeneralTypeIssues]
-    assert red > 200 > 60 > green
+    assert decoded(data).size == (320, 640)
+    for upright in (turned, decoded(data)):
+        red, green, _blue = upright.getpixel((160, 40))  # pyright: ignore[reportGeneralTypeIssues]
+        assert red > 200 > 60 > green
 
 
 def test_transparency_becomes_white_paper() -> None:
     image = Image.new("RGBA", (2000, 2000), (0, 0, 0, 0))
     fitted, _ = fit_picture(file_of(image), "qwen3-vl", 256)
     assert opened(fitted).convert("RGB").getpixel((50, 50)) == (255, 255, 255)
+    assert decoded(file_of(image)).getpixel((50, 50)) == (255, 255, 255)
 
 
 def test_print_goes_as_png_and_a_photo_as_jpeg() -> None:
@@ -79,6 +82,8 @@ def test_print_goes_as_png_and_a_photo_as_jpeg() -> None:
 def test_what_is_no_usable_picture_is_refused(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         fit_picture(data, "qwen3-vl", 64)
+    with pytest.raises(error):
+        decoded(data)
 
 
 def test_a_bomb_is_refused_before_it_is_decoded() -> None:
@@ -86,3 +91,7 @@ def test_a_bomb_is_refused_before_it_is_decoded() -> None:
     assert len(bomb) < 100_000
     with pytest.raises(TooLarge):
         fit_picture(bomb, "qwen3-vl", 2048)
+    with pytest.raises(TooLarge):
+        decoded(bomb)
+    with pytest.raises(TooLarge, match="2000 x 2000"):
+        decoded(file_of(Image.new("RGB", (2000, 2000))), megapixels=1)
