@@ -154,6 +154,8 @@ class LimitSettings(Section):
     pages: int = Field(20_000, ge=1, le=1_000_000, description="Most pages of one document.")
     image_megapixels: int = Field(120, ge=1, le=2_000, description="Largest picture decoded whole, in megapixels.")
     render_megapixels: int = Field(12, ge=1, le=200, description="Largest page rendering, in megapixels.")
+    unpacked_mb: int = Field(1_000, ge=1, le=100_000, description="Most an office file may unpack to, in MB.")
+    sheet_rows: int = Field(50_000, ge=100, le=1_048_576, description="Rows read of one sheet; more are left out.")
     free_disk_mb: int = Field(200, ge=0, le=10_000_000, description="Free space kept on the disk, in MB.")
 
 

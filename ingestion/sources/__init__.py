@@ -84,6 +84,10 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         from ingestion.sources.pictures import PictureSource
 
         return PictureSource(path, name, found.detail, limits)
+    if found.kind == "office":
+        from ingestion.sources.office import open_office
+
+        return open_office(found.detail, path, name, limits)
     if found.kind == "encrypted":
         raise EncryptedFile(
             f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"

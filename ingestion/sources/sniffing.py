@@ -7,6 +7,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingestion.sources.office import READ, office_kind
+
 _HEAD = 4096
 _PICTURES = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -51,8 +53,8 @@ _OFFICE = (
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "text", "encrypted" (an Office file
-    behind a password), or "other" (``detail``: what it seems to be, with its article)."""
+    """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "text",
+    "encrypted" (an Office file behind a password), or "other" (``detail``: what it seems to be, with its article)."""
 
     kind: str
     detail: str = ""
@@ -84,7 +86,7 @@ def _is_bitmap(head: bytes, size: int) -> bool:
 
 def _other(head: bytes, path: Path) -> Format:
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return Format("other", _archive(path))
+        return _archive(path)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         return _compound(path)
     if head[4:8] == b"ftyp":
@@ -97,17 +99,20 @@ def _other(head: bytes, path: Path) -> Format:
     return _markup(head)
 
 
-def _archive(path: Path) -> str:
-    """Which kind of zip; only its table of contents is looked at, nothing is unpacked."""
+def _archive(path: Path) -> Format:
+    """Which kind of zip; only its table of contents and what it says of itself are looked at."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [entry.filename for entry in archive.filelist[:2000]]
+            kind = office_kind(archive)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return "a damaged zip archive or Office file"
+        return Format("other", "a damaged zip archive or Office file")
+    if kind in READ:
+        return Format("office", kind)
     for start, name in _OFFICE:
         if any(entry.startswith(start) for entry in names):
-            return name
-    return "a zip archive"
+            return Format("other", name)
+    return Format("other", "a zip archive")
 
 
 def _compound(path: Path) -> Format:
