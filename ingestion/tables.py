@@ -59,6 +59,15 @@ class Table:
         lines = [pipe_row(row) for row in grid]
         return "\n".join([lines[0], "|" + " --- |" * len(grid[0]), *lines[1:]]) if lines else ""
 
+    def markdown_of_one_head(self) -> str:
+        """As ``markdown``, with all rows of the head joined into one: parts of the table repeat only that."""
+        grid, head = self.grid(), self.head
+        if not grid:
+            return ""
+        names = [" ".join(dict.fromkeys(text for text in column if text)) for column in zip(*grid[:head], strict=True)]
+        lines = [pipe_row(row) for row in (names, *grid[head:])]
+        return "\n".join([lines[0], "|" + " --- |" * len(names), *lines[1:]])
+
     @property
     def head(self) -> int:
         """How many rows at the top are its head: those of heading cells, at least one, at most three."""

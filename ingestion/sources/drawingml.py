@@ -20,7 +20,7 @@ def chart_part(root: Element | None) -> Part | None:
     columns = [_series(each) for each in series[:_MOST_SERIES]]
     if not any(points for _, _, points in columns):
         return None
-    title = " ".join(drawn_text(kid(root, "c:chart", "c:title")).split())
+    title = chart_title(root)
     labels: dict[int, str] = {}
     for _, names, _ in columns:
         labels = names | labels
@@ -29,6 +29,11 @@ def chart_part(root: Element | None) -> Part | None:
     rows = [[labels.get(place, ""), *(points.get(place, "") for _, _, points in columns)] for place in places]
     table: Table = table_of([head, *rows])
     return table_part(table)
+
+
+def chart_title(root: Element | None) -> str:
+    """The title a chart shows; "" where it has none of its own."""
+    return " ".join(drawn_text(kid(root, "c:chart", "c:title")).split())
 
 
 def _series(series: Element) -> tuple[str, dict[int, str], dict[int, str]]:

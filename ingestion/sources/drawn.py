@@ -94,10 +94,10 @@ def draw_section(section: Section, dpi: float, limits: LimitSettings) -> Image:
     pen = ImageDraw.Draw(paper)
     step = (1 - 2 * MARGIN) / ROWS * height
     room = (1 - 2 * MARGIN) * width
-    font = _font(max(1, int(step * 0.72)))
+    font = font_of(max(1, int(step * 0.72)))
     for index, row in enumerate(section.rows):
         if row.strip():
-            _draw_row(pen, row, MARGIN * width, MARGIN * height + index * step, room, font)
+            draw_row(pen, row, MARGIN * width, MARGIN * height + index * step, room, font)
     for box, inlay in section.inlays:
         place = round(box.x0 * width), round(box.y0 * height)
         size = max(1, round(box.width * width)), max(1, round(box.height * height))
@@ -105,16 +105,16 @@ def draw_section(section: Section, dpi: float, limits: LimitSettings) -> Image:
     return paper
 
 
-def _draw_row(pen: Any, row: str, x: float, y: float, room: float, font: FreeTypeFont) -> None:
+def draw_row(pen: Any, row: str, x: float, y: float, room: float, font: FreeTypeFont) -> None:
     """One row; letters of a wide script are set smaller until the row fits."""
     length = font.getlength(row)
     if length > room:
-        font = _font(max(1, int(font.size * room / length)))
+        font = font_of(max(1, int(font.size * room / length)))
     pen.text((x, y), row, fill="black", font=font)
 
 
 @lru_cache(maxsize=64)
-def _font(size: int) -> FreeTypeFont:
+def font_of(size: int) -> FreeTypeFont:
     """A font of the machine that knows many scripts, or the one that comes with Pillow."""
     from PIL import ImageFont
 

@@ -12,7 +12,7 @@ from assistant.core.settings import LimitSettings
 if TYPE_CHECKING:
     from ingestion.sources import Source
 
-READ = frozenset({"docx", "xlsb"})  # kinds that ``open_office`` takes
+READ = frozenset({"docx", "xlsx", "xlsb"})  # kinds that ``open_office`` takes
 _LIST = "[Content_Types].xml"
 _LONGEST_LIST = 5_000_000  # bytes
 _MAIN_PARTS = (
@@ -60,4 +60,8 @@ def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Sour
         from ingestion.sources.docx import DocxSource
 
         return DocxSource(path, name, limits)
+    if kind == "xlsx":
+        from ingestion.sources.xlsx import XlsxSource
+
+        return XlsxSource(path, name, limits)
     raise UnsupportedFile(f"{name} is a binary Excel workbook (.xlsb), which is not read", "Save it as .xlsx")

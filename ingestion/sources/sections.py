@@ -118,7 +118,7 @@ def _bounded(part: Part) -> Iterator[Part]:
 
 
 def _fits(text: str) -> bool:
-    return len(text) <= _MOST_CHARACTERS and len(_wrap(text)) < ROWS
+    return len(text) <= _MOST_CHARACTERS and len(wrap(text)) < ROWS
 
 
 def _table_pieces(table: Table) -> Iterator[Part]:
@@ -129,14 +129,14 @@ def _table_pieces(table: Table) -> Iterator[Part]:
     characters = rows = 0
     for index, row in enumerate(grid):
         line = pipe_row(row)
-        if held and (characters + len(line) > _MOST_CHARACTERS or rows + len(_wrap(line)) >= ROWS):
+        if held and (characters + len(line) > _MOST_CHARACTERS or rows + len(wrap(line)) >= ROWS):
             yield from _table_piece(held, head)
             held = list(repeated) if index >= head else []
-            characters, rows = sum(len(pipe_row(each)) + 1 for each in held), sum(len(_wrap(pipe_row(e))) for e in held)
+            characters, rows = sum(len(pipe_row(each)) + 1 for each in held), sum(len(wrap(pipe_row(e))) for e in held)
         if not held or not characters:
-            characters, rows = 6 * len(row) + 4, 1 + len(_wrap("|" + " --- |" * len(row)))  # the line under the head
+            characters, rows = 6 * len(row) + 4, 1 + len(wrap("|" + " --- |" * len(row)))  # the line under the head
         held.append(row)
-        characters, rows = characters + len(line) + 1, rows + len(_wrap(line))
+        characters, rows = characters + len(line) + 1, rows + len(wrap(line))
     if held:
         yield from _table_piece(held, head)
 
@@ -179,7 +179,7 @@ def _section(parts: list[Part]) -> Section:
     rows: list[str] = []
     inlays: list[tuple[Box, Inlay]] = []
     for part in parts:
-        lines = [""] * _height(part) if part.inlay else _wrap(part.text)
+        lines = [""] * _height(part) if part.inlay else wrap(part.text)
         box = grid_box(len(rows), len(rows) + len(lines))
         if part.inlay:
             box = _inlay_box(part.inlay, box)
@@ -193,7 +193,7 @@ def _section(parts: list[Part]) -> Section:
 def _height(part: Part) -> int:
     """How many rows the part takes."""
     if part.inlay is None:
-        return len(_wrap(part.text))
+        return len(wrap(part.text))
     _, height = _inlay_size(part.inlay)
     return max(1, min(ROWS - 1, -int(-height // (HEIGHT * (1 - 2 * MARGIN) / ROWS))))
 
@@ -217,13 +217,13 @@ def grid_box(first: int, end: int) -> Box:
     return Box.of(MARGIN, MARGIN + first * height, 1 - MARGIN, MARGIN + end * height)
 
 
-def _wrap(text: str) -> list[str]:
-    """Rows of at most ``COLUMNS`` characters, cut at spaces where there are any."""
+def wrap(text: str, columns: int = COLUMNS) -> list[str]:
+    """Rows of at most ``columns`` characters, cut at spaces where there are any."""
     rows: list[str] = []
     for line in text.expandtabs(4).splitlines() or [""]:
-        while len(line) > COLUMNS:
-            cut = line.rfind(" ", COLUMNS // 2, COLUMNS + 1)
-            cut = cut if cut > 0 else COLUMNS
+        while len(line) > columns:
+            cut = line.rfind(" ", columns // 2, columns + 1)
+            cut = cut if cut > 0 else columns
             rows.append(line[:cut])
             line = line[cut:].lstrip()
         rows.append(line)

@@ -54,13 +54,10 @@ def test_the_content_decides_the_format(file: str, media_type: str, pages: int) 
 @pytest.mark.parametrize(
     ("file", "seems"),
     [
-        ("office/comments.docx", "Word document (.docx)"),
-        ("broken_or_hostile/empty.xlsx", "Excel workbook (.xlsx)"),
         ("office/docling_powerpoint_sample.pptx", "PowerPoint presentation (.pptx)"),
         ("office/eng_spa_mult.odt", "OpenDocument"),
         ("office/winter-sports.epub", "EPUB book"),
         ("broken_or_hostile/nested_zip_bomb.zip", "zip archive"),
-        ("broken_or_hostile/deflate_bomb_200MB.docx", "Word document (.docx)"),
         ("broken_or_hostile/fake-encrypted.msg", "Outlook message"),
         ("office/eng_spa_mult.rtf", "Rich Text"),
         ("office/eng_spa_mult.html", "HTML"),
