@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -11,22 +12,22 @@ from pathlib import Path
 from assistant.core.domain import PageReading
 from assistant.core.errors import NotFound, PeritoError
 from assistant.core.settings import Settings
+from ingestion.openfiles import FilePool
 from ingestion.pipeline import Pipeline
-from ingestion.sources import open_source
-from ingestion.wiring import build_pipeline
+from ingestion.wiring import build_files, build_pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
     """Reads files with the pipeline that documents go through."""
 
-    settings: Settings
+    files: FilePool
     pipeline: Pipeline
 
     async def pages(self, file: Path, password: str = "") -> AsyncIterator[PageReading]:
         """The file's pages as they are read. BadInput when it cannot be opened."""
-        with open_source(file, name=file.name, password=password, limits=self.settings.limits) as source:
-            async for page in self.pipeline.read_document(source):
+        with self.files.open(file, password=password) as opened:
+            async for page in self.pipeline.read_document(opened):
                 yield page
 
     async def read(self, file: Path) -> list[PageReading]:
@@ -36,11 +37,13 @@ class FileReader:
 
 @contextlib.asynccontextmanager
 async def file_reader(settings: Settings) -> AsyncGenerator[FileReader]:
-    """A reader with its OCR processes and connections, which end with it."""
+    """A reader with its processes and connections, which end with it."""
     pipeline, _ = build_pipeline(settings, lambda _: None)
+    files = build_files(settings)
     try:
-        yield FileReader(settings, pipeline)
+        yield FileReader(files, pipeline)
     finally:
+        await asyncio.to_thread(files.close)
         await pipeline.aclose()
 
 

@@ -105,5 +105,5 @@ def _build(settings: Settings, opened: contextlib.AsyncExitStack) -> Perito:
     opened.callback(index.close)
     worker = build_worker(settings, catalogue=catalogue, blobs=blobs, index=index, embedder=embedder)
     assistant = build_assistant(settings, index=index, embedder=embedder, catalogue=catalogue, ingestion=worker)
-    page_images = SourcePageImages(catalogue, blobs, settings.limits)
+    page_images = SourcePageImages(catalogue, blobs, worker.files)
     return Perito(settings, blobs, catalogue, embedder, index, worker, assistant, page_images)

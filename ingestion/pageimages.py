@@ -11,8 +11,7 @@ from assistant.core.blobs import FolderBlobStore
 from assistant.core.domain import Access, Box
 from assistant.core.errors import NotFound
 from assistant.core.ports import Catalogue
-from assistant.core.settings import LimitSettings
-from ingestion.sources import open_source
+from ingestion.openfiles import FilePool
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -26,13 +25,13 @@ LINE = (214, 120, 0, 255)
 class SourcePageImages:
     """Implements the kernel's ``PageImages`` over the stored source files."""
 
-    def __init__(self, catalogue: Catalogue, blobs: FolderBlobStore, limits: LimitSettings) -> None:
+    def __init__(self, catalogue: Catalogue, blobs: FolderBlobStore, files: FilePool) -> None:
         self._catalogue = catalogue
         self._blobs = blobs
-        self._limits = limits
+        self._files = files
 
     def page_image(self, document_id: str, number: int, access: Access, boxes: Sequence[Box] = ()) -> bytes:
-        """The upright page as a JPEG with ``boxes`` drawn on it. NotFound."""
+        """The upright page as a JPEG with ``boxes`` drawn on it. NotFound; BadInput where it cannot be drawn."""
         document = self._catalogue.document(document_id, access)
         if not 1 <= number <= max(document.pages, 1):
             raise NotFound(f"{document.name} has no page {number}", f"Its pages are 1 to {document.pages}")
@@ -56,8 +55,8 @@ class SourcePageImages:
         return data
 
     def _render(self, path: Path, name: str, number: int, turned: int) -> Image:
-        with open_source(path, name=name, limits=self._limits) as source:
-            image = source.page(number).render(DPI)
+        with self._files.open(path, name=name) as file:
+            image = file.render(number, DPI).result()
         return image.rotate(-turned, expand=True) if turned else image
 
 

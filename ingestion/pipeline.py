@@ -1,7 +1,8 @@
 """The whole path of a document, in order: source -> pages -> triage -> readers -> blocks -> judgement.
 
-A bad page never kills a document: it ends FAILED with the reason, and the others go on. What is read
-here is published by ``worker`` page by page, as soon as each is there.
+The first steps are taken in the process that has the file open: ``firstlook`` has their order. A bad page never kills
+a document: it ends FAILED with the reason, and the others go on. What is read here is published by ``worker`` page by
+page, as soon as each is there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,10 +19,9 @@ from assistant.core.errors import PeritoError
 from assistant.core.ports import ImageReader
 from assistant.core.settings import Settings
 from ingestion.blocks import merge_blocks, replace_regions
-from ingestion.pages import Page
-from ingestion.readers.text import read_text
-from ingestion.sources import Source
-from ingestion.triage import Judgement, Plan, judge_page, plan_page
+from ingestion.firstlook import FirstLook
+from ingestion.openfiles import OpenFile
+from ingestion.triage import Judgement, judge_page
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -59,13 +59,14 @@ class Pipeline:
         self._vlm = vlm
         self._in_flight = in_flight
 
-    async def read_document(self, source: Source, skip: Collection[int] = ()) -> AsyncIterator[PageReading]:
-        """All pages but those in ``skip``, each as soon as it is read."""
-        numbers = (number for number in range(1, source.page_count + 1) if number not in skip)
+    async def read_document(self, file: OpenFile, skip: Collection[int] = ()) -> AsyncGenerator[PageReading]:
+        """All pages but those in ``skip``, each as soon as it is read. What opening the file raises."""
+        about = await asyncio.wrap_future(file.about)
+        numbers = (number for number in range(1, about.page_count + 1) if number not in skip)
         pending: set[asyncio.Task[PageReading]] = set()
         try:
             for number in numbers:
-                pending.add(asyncio.create_task(self.read_page(source, number)))
+                pending.add(asyncio.create_task(self.read_page(file, number)))
                 if len(pending) >= self._in_flight:
                     done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                     for task in sorted(done, key=lambda task: task.result().number):
@@ -85,12 +86,11 @@ class Pipeline:
         if self._vlm is not None:
             await self._vlm.aclose()
 
-    async def read_page(self, source: Source, number: int) -> PageReading:
+    async def read_page(self, file: OpenFile, number: int) -> PageReading:
         """One page, whatever happens: what cannot be read comes back FAILED with the reason."""
         started = time.perf_counter()
         try:
-            page = await asyncio.to_thread(source.page, number)
-            reading = await self._read(page)
+            reading = await self._read(file, await asyncio.wrap_future(file.look(number)))
         except PeritoError as error:
             reading = failed_page(number, str(error))
         except Exception as error:  # a library's bug on one page must not cost the document
@@ -98,38 +98,37 @@ class Pipeline:
             reading = failed_page(number, f"This page could not be read: {type(error).__name__}: {error}")
         return replace(reading, seconds=time.perf_counter() - started)
 
-    async def _read(self, page: Page) -> PageReading:
-        plan = await asyncio.to_thread(plan_page, page, self._settings.triage)
-        draft = await self._read_cheaply(page, plan)
-        judgement = judge_page(plan, draft.blocks, draft.readings, self._settings.triage)
+    async def _read(self, file: OpenFile, page: FirstLook) -> PageReading:
+        draft = await self._read_cheaply(file, page)
+        judgement = judge_page(page.plan, draft.blocks, draft.readings, self._settings.triage)
         if judgement.wants_vlm and self._vlm is not None:
-            draft, judgement = await self._read_expensively(self._vlm, page, plan, draft, judgement)
-        return published_page(page, plan, draft, judgement)
+            draft, judgement = await self._read_expensively(self._vlm, file, page, draft, judgement)
+        return published_page(page, draft, judgement)
 
-    async def _read_cheaply(self, page: Page, plan: Plan) -> Draft:
+    async def _read_cheaply(self, file: OpenFile, page: FirstLook) -> Draft:
         """The page's own text, OCR, or both: whatever the plan says."""
-        if plan.route is Reader.NONE:
+        route = page.plan.route
+        if route is Reader.NONE:
             return Draft((), ())
-        if plan.route is Reader.TEXT and not plan.wants_layout:
-            reading = await asyncio.to_thread(read_text, page)
-            return Draft(reading.blocks, (reading,))
-        image = await asyncio.to_thread(page.render, self._settings.ocr.dpi)
-        if plan.route is Reader.TEXT:
+        if route is Reader.TEXT and page.text is not None:
+            return Draft(page.text.blocks, (page.text,))
+        image = await self._image(file, page)
+        if route is Reader.TEXT:
             reading = await self._ocr.structure(image, page.words)
             return Draft(reading.blocks, (reading,), image)
-        if plan.route is Reader.OCR:
-            reading = await self._ocr.read(image)
-            return Draft(reading.blocks, (reading,), image)
-        text, ocr = await asyncio.gather(asyncio.to_thread(read_text, page), self._ocr.read(image, plan.regions))
-        return Draft(merge_blocks(text, ocr), (text, ocr), image)
+        ocr = await self._ocr.read(image, page.plan.regions)
+        if page.text is None:
+            return Draft(ocr.blocks, (ocr,), image)
+        return Draft(merge_blocks(page.text, ocr), (page.text, ocr), image)
+
+    async def _image(self, file: OpenFile, page: FirstLook) -> Image:
+        return await asyncio.wrap_future(file.render(page.number, self._settings.ocr.dpi))
 
     async def _read_expensively(
-        self, vlm: ImageReader, page: Page, plan: Plan, draft: Draft, judgement: Judgement
+        self, vlm: ImageReader, file: OpenFile, page: FirstLook, draft: Draft, judgement: Judgement
     ) -> tuple[Draft, Judgement]:
         """Let the VLM read what the cheap readers could not; where it fails, their reading stands."""
-        image = draft.image
-        if image is None:
-            image = await asyncio.to_thread(page.render, self._settings.ocr.dpi)
+        image = draft.image or await self._image(file, page)
         # Regions are places on the page as the file shows it; once it is turned, the VLM sees the whole of it.
         regions = () if draft.turned else judgement.vlm_regions
         try:
@@ -142,7 +141,7 @@ class Pipeline:
         if not reading.blocks or (regions and not answered):
             return draft, replace(judgement, reason=f"{judgement.reason} {reading.note}".strip())
         draft = replace(draft, blocks=replace_regions(draft.blocks, reading.blocks, answered))
-        return draft, judge_page(plan, draft.blocks, draft.readings, self._settings.triage)
+        return draft, judge_page(page.plan, draft.blocks, draft.readings, self._settings.triage)
 
 
 def failed_page(number: int, error: str) -> PageReading:
@@ -150,8 +149,9 @@ def failed_page(number: int, error: str) -> PageReading:
     return PageReading(number, Reader.NONE, PageStatus.FAILED, 0.0, (), Receipt(reason=error), 0.0, error=error)
 
 
-def published_page(page: Page, plan: Plan, draft: Draft, judgement: Judgement) -> PageReading:
+def published_page(page: FirstLook, draft: Draft, judgement: Judgement) -> PageReading:
     """The page as it will be found, with the receipt of how it came about."""
+    plan = page.plan
     lying = draft.turned in (90, 270)
     seconds = {str(reading.reader): 0.0 for reading in draft.readings}
     features = dict(plan.features)

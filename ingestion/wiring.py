@@ -9,6 +9,7 @@ from assistant.core.catalogue import SqlCatalogue
 from assistant.core.domain import Usage
 from assistant.core.ports import ChunkIndex, Embedder
 from assistant.core.settings import Settings
+from ingestion.openfiles import FilePool
 from ingestion.pipeline import Pipeline
 from ingestion.publish import Publisher
 from ingestion.readers.ocr import OcrReader
@@ -29,11 +30,17 @@ def build_pipeline(settings: Settings, record: Callable[[Usage], None]) -> tuple
     return Pipeline(settings, ocr, vlm, in_flight), ocr
 
 
+def build_files(settings: Settings) -> FilePool:
+    """What opens the files that the pipeline reads."""
+    return FilePool(settings.limits, settings.triage)
+
+
 def build_worker(
     settings: Settings, *, catalogue: SqlCatalogue, blobs: FolderBlobStore, index: ChunkIndex, embedder: Embedder
 ) -> Worker:
     """The worker over the given stores, or who accepts for one in another process."""
     pipeline, ocr = build_pipeline(settings, charged(catalogue.record))
+    files = build_files(settings)
     publisher = Publisher(catalogue, index, embedder, settings.chunking)
     kind = Reception if settings.worker.where == "elsewhere" else Worker
-    return kind(pipeline, publisher, catalogue, blobs, ocr, settings.limits)
+    return kind(pipeline, publisher, catalogue, blobs, files, ocr, settings.limits)

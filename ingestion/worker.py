@@ -28,9 +28,10 @@ from assistant.core.errors import AccessDenied, BadRequest, NotFound, PeritoErro
 from assistant.core.ports import Progress, Submission, Upload
 from assistant.core.settings import LimitSettings
 from ingestion.chunks import Carry
+from ingestion.firstlook import About
+from ingestion.openfiles import FilePool, OpenFile
 from ingestion.pipeline import Pipeline, StructuringReader
 from ingestion.publish import Publisher
-from ingestion.sources import open_source, unlock
 from ingestion.starts import Starts
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Worker:
         publisher: Publisher,
         catalogue: SqlCatalogue,
         blobs: FolderBlobStore,
+        files: FilePool,
         ocr: StructuringReader,
         limits: LimitSettings,
     ) -> None:
@@ -70,6 +72,7 @@ class Worker:
         self._publisher = publisher
         self._catalogue = catalogue
         self._blobs = blobs
+        self.files = files
         self._starts = Starts(blobs)
         self._ocr = ocr
         self._limits = limits
@@ -89,6 +92,7 @@ class Worker:
         """Take up what a former process left unfinished, and embed what waits for its vector."""
         self._embedder = asyncio.create_task(self._embed_forever())
         self._to_embed.set()
+        self.files.warm()
         self._sweeper = asyncio.create_task(asyncio.to_thread(self._sweep))
         await self.take_up()
 
@@ -117,6 +121,7 @@ class Worker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self.files.close)
         await self._pipeline.aclose()
 
     # -- the kernel's Ingestion ---------------------------------------------------------------
@@ -178,29 +183,29 @@ class Worker:
 
     def _accept(self, upload: Upload, collection: str, access: Access) -> tuple[Document, bool]:
         """The document of these bytes, and whether it is new. BadInput where they cannot be read at all."""
-        document = self._described(upload, collection, access)
-        blob = self._put(upload)
-        try:
-            claimed, created = self._catalogue.claim_document(document, blob)
-        except PeritoError:
-            self._discard({blob})
-            raise
-        if created and not self._blobs.exists(blob):  # deleted with its last document just before the claim
-            self._put(upload)
+        name, size = displayed_name(upload.name), upload.path.stat().st_size
+        if size > self._limits.upload_mb * 1_000_000:
+            raise TooLarge(f"{name} has {size // 1_000_000} MB; the limit is {self._limits.upload_mb} MB")
+        with self.files.open(upload.path, name=name, password=upload.password) as file:
+            document = self._described(upload, file.about.result(), collection, access)
+            blob = self._put(upload, file)
+            try:
+                claimed, created = self._catalogue.claim_document(document, blob)
+            except PeritoError:
+                self._discard({blob})
+                raise
+            if created and not self._blobs.exists(blob):  # deleted with its last document just before the claim
+                self._put(upload, file)
+        file.wait()  # its process is the one that will read the document
         if not created:
             self._discard({blob})
         return claimed, created
 
-    def _described(self, upload: Upload, collection: str, access: Access) -> Document:
+    def _described(self, upload: Upload, about: About, collection: str, access: Access) -> Document:
         """The document that the file would become."""
-        size = upload.path.stat().st_size
         name = displayed_name(upload.name)
-        if size > self._limits.upload_mb * 1_000_000:
-            raise TooLarge(f"{name} has {size // 1_000_000} MB; the limit is {self._limits.upload_mb} MB")
-        with open_source(upload.path, name=name, password=upload.password, limits=self._limits) as source:
-            pages, media_type = source.page_count, source.media_type
-        if pages > self._limits.pages:
-            raise TooLarge(f"{name} has {pages} pages; the limit is {self._limits.pages}")
+        if about.page_count > self._limits.pages:
+            raise TooLarge(f"{name} has {about.page_count} pages; the limit is {self._limits.pages}")
         with upload.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Document(
@@ -209,21 +214,21 @@ class Worker:
             sha256=digest,
             collection=collection,
             status=DocumentStatus.QUEUED,
-            pages=pages,
-            size=size,
-            media_type=media_type,
+            pages=about.page_count,
+            size=upload.path.stat().st_size,
+            media_type=about.media_type,
             owner=access.user,
             created=datetime.now(UTC),
         )
 
-    def _put(self, upload: Upload) -> str:
+    def _put(self, upload: Upload, opened: OpenFile) -> str:
         """The blob of the file. A locked PDF is kept without its lock: nobody is asked for the password
         again when a citation shows its page, or when reading goes on after a crash."""
         if not upload.password:
             with upload.path.open("rb") as file:
                 return self._blobs.put(file)
-        with unlock(upload.path, upload.password) as file:
-            return self._blobs.put(file)
+        with opened.unlocked() as copy:
+            return self._blobs.put(copy)
 
     def _discard(self, blobs: Iterable[str]) -> None:
         for blob in blobs:
@@ -314,20 +319,21 @@ class Worker:
     async def _read_pages(self, document: Document, path: Path, done: Collection[int]) -> None:
         started, before = time.perf_counter(), document.seconds
         carries: dict[int, Carry] = {}
-        source = await asyncio.to_thread(lambda: open_source(path, name=document.name, limits=self._limits))
-        with source:
-            async for page in self._pipeline.read_document(source, done):
-                carry = carries.get(max((number for number in carries if number < page.number), default=0), Carry())
-                document, carries[page.number] = await _to_its_end(self._publish, document, page, carry)
-                carries.pop(page.number - 64, None)
-                self._embed_soon()
-                self._tell(document.id, Progress(document, page))
+        with self.files.open(path, name=document.name) as file:
+            async with contextlib.aclosing(self._pipeline.read_document(file, done)) as pages:
+                async for page in pages:
+                    carry = carries.get(max((number for number in carries if number < page.number), default=0), Carry())
+                    document, carries[page.number] = await _to_its_end(self._publish, document, page, carry)
+                    carries.pop(page.number - 64, None)
+                    self._embed_soon()
+                    self._tell(document.id, Progress(document, page))
         document = await _to_its_end(self._finish, document)
         self._embed_soon()
         error = await asyncio.to_thread(self._first_error, document.id) if document.pages_failed else ""
-        error = " ".join(filter(None, (source.damage, error)))
+        damage = file.about.result().damage
+        error = " ".join(filter(None, (damage, error)))
         seconds = before + time.perf_counter() - started
-        await self._end(document.id, ending(document, whole=not source.damage), error, seconds)
+        await self._end(document.id, ending(document, whole=not damage), error, seconds)
 
     def _publish(self, document: Document, page: PageReading, carry: Carry) -> tuple[Document, Carry]:
         """The page becomes answerable, then its row says that it is done: never the other way round."""

@@ -156,6 +156,9 @@ class LimitSettings(Section):
     render_megapixels: int = Field(12, ge=1, le=200, description="Largest page rendering, in megapixels.")
     unpacked_mb: int = Field(1_000, ge=1, le=100_000, description="Most an office file may unpack to, in MB.")
     sheet_rows: int = Field(50_000, ge=100, le=1_048_576, description="Rows read of one sheet; more are left out.")
+    open_seconds: float = Field(120, ge=1, le=36_000, description="Computing time for opening one file.")
+    page_seconds: float = Field(30, ge=1, le=3600, description="Computing time for taking in or drawing one page.")
+    file_memory_mb: int = Field(1_500, ge=100, le=100_000, description="Memory of the process that opens a file.")
     free_disk_mb: int = Field(200, ge=0, le=10_000_000, description="Free space kept on the disk, in MB.")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,12 @@ from PIL.Image import Image
 
 from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, PageReading, PageStatus, Reader, Reading, Word
 from assistant.core.errors import EndpointDown, Misconfigured, UnreadableFile, WorkerDied
-from assistant.core.settings import LimitSettings, load_settings
+from assistant.core.settings import load_settings
+from ingestion.firstlook import FirstLook
+from ingestion.openfiles import FilePool, OpenFile
 from ingestion.pipeline import Draft, Pipeline, StructuringReader
 from ingestion.readers.ocr import OcrReader
-from ingestion.sources import open_source
-from ingestion.triage import Judgement, plan_page
+from ingestion.triage import Judgement
 from tests.documents import shared
 
 
@@ -45,8 +48,19 @@ def vlm_reading(*texts: str, note: str = "") -> Reading:
 
 async def read(path: Path, ocr: StructuringReader, vlm: ScriptedReader | None = None) -> list[PageReading]:
     pipeline = Pipeline(load_settings(), ocr, vlm, in_flight=3)
-    with open_source(path, name=path.name, limits=LimitSettings()) as source:  # pyright: ignore[reportCallIssue]
-        return [page async for page in pipeline.read_document(source)]
+    with open_file(path) as file:
+        return [page async for page in pipeline.read_document(file)]
+
+
+@contextlib.contextmanager
+def open_file(path: Path) -> Iterator[OpenFile]:
+    settings = load_settings()
+    files = FilePool(settings.limits, settings.triage)
+    try:
+        with files.open(path) as file:
+            yield file
+    finally:
+        files.close()
 
 
 MANUSCRIPT = "handwriting/htr_Francais_4108_f23.jpg"
@@ -106,12 +120,11 @@ async def test_regions_that_got_no_answer_keep_what_the_ocr_read() -> None:
         Reader.VLM, (Block(BlockKind.PARAGRAPH, "new", top, 0.9, Reader.VLM),), 0.9, 0.1, note="one was cut off"
     )
     pipeline = Pipeline(load_settings(), ScriptedReader(cheap), ScriptedReader(better), in_flight=1)
-    with open_source(path, name=path.name, limits=LimitSettings()) as source:  # pyright: ignore[reportCallIssue]
-        page = source.page(1)
-        plan = plan_page(page, load_settings().triage)
+    with open_file(path) as file:
+        page = file.look(1).result()
         draft = Draft(cheap.blocks, (cheap,))
         judgement = Judgement(PageStatus.READ, 0.9, wants_vlm=True, vlm_regions=(top, bottom))
-        draft, _ = await pipeline._read_expensively(ScriptedReader(better), page, plan, draft, judgement)
+        draft, _ = await pipeline._read_expensively(ScriptedReader(better), file, page, draft, judgement)
     assert {block.text for block in draft.blocks} == {"kept", "new"}
 
 
@@ -147,17 +160,17 @@ async def test_a_page_that_kills_its_ocr_process_costs_that_page_only() -> None:
 async def test_a_page_that_cannot_be_loaded_is_failed_and_the_others_are_read() -> None:
     path = shared("digital_text/multi_page.pdf")
     pipeline = Pipeline(load_settings(), ScriptedReader(AssertionError("no OCR here")), None, in_flight=2)
-    with open_source(path, name=path.name, limits=LimitSettings()) as source:  # pyright: ignore[reportCallIssue]
+    with open_file(path) as file:
 
         class Torn:
-            page_count, media_type, damage = source.page_count, source.media_type, ""
+            about = file.about
 
-            def page(self, number: int) -> object:
+            def look(self, number: int) -> Future[FirstLook]:
                 if number == 2:
                     raise UnreadableFile(f"Page {number} was cut off")
                 if number == 3:
                     raise ZeroDivisionError("a bug in a library")
-                return source.page(number)
+                return file.look(number)
 
         pages = [page async for page in pipeline.read_document(Torn())]  # pyright: ignore[reportArgumentType]
     by_number = {page.number: page for page in pages}

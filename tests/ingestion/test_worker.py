@@ -16,8 +16,8 @@ from assistant.core.ports import Upload
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
 from ingestion import worker as worker_module
+from ingestion.openfiles import OpenFile
 from ingestion.pipeline import Pipeline
-from ingestion.sources import Source
 from ingestion.starts import Starts
 from ingestion.worker import charged, displayed_name
 from tests.documents import shared
@@ -152,9 +152,9 @@ async def test_a_document_that_ends_the_process_is_not_tried_for_ever(
     settings = load_settings()
     path = written(tmp_path, "bomba.md", "\n\n".join(f"# Parte {n}\n\n" + f"Dice {n} algo. " * 220 for n in range(8)))
 
-    async def deadly(_: Pipeline, source: Source, skip: Collection[int] = ()) -> AsyncIterator[PageReading]:
+    async def deadly(_: Pipeline, file: OpenFile, skip: Collection[int] = ()) -> AsyncIterator[PageReading]:
         if 1 not in skip:
-            async for page in read(_, source, range(2, 9)):
+            async for page in read(_, file, range(2, 9)):
                 yield page
         begun.set()
         await asyncio.Event().wait()

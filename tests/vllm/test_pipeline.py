@@ -12,7 +12,7 @@ from assistant.core.settings import load_settings
 from ingestion.pipeline import Pipeline
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.vlm import VlmReader
-from ingestion.sources import open_source
+from ingestion.wiring import build_files
 from tests.documents import shared
 from tests.vllm.server import MODEL, VllmServer
 
@@ -27,8 +27,12 @@ async def read(base_url: str, home: Path, usages: list[Usage]) -> PageReading:
     reader = VlmReader(OpenAIChatModel(settings.vlm, usages.append), settings.vlm)
     ocr = OcrReader(settings.ocr)
     try:
-        with open_source(shared(PAGE), name="page.jpg", limits=settings.limits) as source:
-            return await Pipeline(settings, ocr, reader, in_flight=1).read_page(source, 1)
+        files = build_files(settings)
+        try:
+            with files.open(shared(PAGE), name="page.jpg") as file:
+                return await Pipeline(settings, ocr, reader, in_flight=1).read_page(file, 1)
+        finally:
+            files.close()
     finally:
         await ocr.aclose()
         await reader.aclose()

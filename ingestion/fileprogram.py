@@ -1,0 +1,128 @@
+"""A process that opens files: ``python -m ingestion.fileprogram SOCKET``, started by ``openfiles`` and by nobody else.
+
+It holds one file at a time, and takes orders from the socket one by one. It may take so much memory and no more; when
+the socket's other end is gone, the server is, and so it ends, also in the middle of a page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pickle
+import sys
+import traceback
+from collections import OrderedDict
+from typing import Any, BinaryIO
+
+import psutil
+
+from assistant.core.errors import PeritoError, UnreadableFile
+from ingestion import childprogram
+from ingestion.firstlook import About, look_at
+from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Look, Opening, Order, Terms
+from ingestion.pages import Page
+from ingestion.sources import Source, open_source, unlock
+
+KEPT = 8  # pages in flight, which may be drawn after they were looked at
+
+
+class Desk:
+    """The file that is open."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._opening: Opening | None = None
+        self._source: Source | None = None
+        self._copy: BinaryIO | None = None
+        self._open = contextlib.ExitStack()
+        self._pages: OrderedDict[int, Page] = OrderedDict()
+
+    def done(self, order: Order) -> tuple[Any, bytes]:
+        """The value and the bytes that answer ``order``. PeritoError."""
+        match order:
+            case Opening():
+                return self._described(order), b""
+            case Look(number):
+                return look_at(self._page(number), self._terms.triage), b""
+            case Drawing(number, dpi):
+                image = self._page(number).render(dpi).convert("RGB")
+                return image.size, image.tobytes()
+            case Copy():
+                return None, self._piece()
+            case _:
+                self.close()
+                return None, b""
+
+    def close(self) -> None:
+        self._pages.clear()
+        self._source = self._copy = None
+        self._open.close()
+
+    def _described(self, order: Opening) -> About:
+        self.close()
+        self._opening = order
+        source = open_source(order.path, name=order.name, password=order.password, limits=self._terms.limits)
+        self._source = self._open.enter_context(source)
+        return About(source.page_count, source.media_type, source.damage)
+
+    def _page(self, number: int) -> Page:
+        assert self._source is not None, "no file is open"
+        page = self._pages.pop(number, None) or self._source.page(number)
+        self._pages[number] = page
+        if len(self._pages) > KEPT:
+            self._pages.popitem(last=False)
+        return page
+
+    def _piece(self) -> bytes:
+        assert self._opening is not None, "no file is open"
+        if self._copy is None:
+            self._copy = self._open.enter_context(unlock(self._opening.path, self._opening.password))
+        return self._copy.read(PIECE)
+
+
+def main(descriptor: int) -> None:
+    channel = childprogram.begin(descriptor, niceness=1)
+    terms: Terms = pickle.loads(channel.receive())
+    _load_libraries()
+    _limit_memory(terms.limits.file_memory_mb * 1_000_000)
+    childprogram.answer(channel, b"ready")
+    desk = Desk(terms)
+    orders = childprogram.orders(channel, parts=1)
+    while True:
+        order: Order = pickle.loads(orders.get()[0])
+        header, data = _answered(desk, order)
+        childprogram.answer(channel, pickle.dumps(header), data)
+
+
+def _load_libraries() -> None:
+    """Before the first file is waited for."""
+    for kind in ("pdf", "pictures", "plain"):
+        importlib.import_module(f"ingestion.sources.{kind}")
+
+
+def _limit_memory(size: int) -> None:
+    """Let no more than ``size`` bytes be allocated on top of what the program itself has."""
+    import resource
+
+    own = getattr(psutil.Process().memory_info(), "data", 0)
+    with contextlib.suppress(OSError, ValueError):  # macOS knows the limit only by name; the server watches as well
+        resource.setrlimit(resource.RLIMIT_DATA, (own + size, own + size))
+
+
+def _answered(desk: Desk, order: Order) -> tuple[Answer, bytes]:
+    value, data, error, trace = None, b"", None, ""
+    try:
+        value, data = desk.done(order)
+    except PeritoError as foreseen:
+        error = foreseen
+    except MemoryError:
+        childprogram.end_without_memory()
+    except Exception as unforeseen:  # a library's bug on one page must not cost the document
+        trace = traceback.format_exc()
+        what = f"Page {order.number}" if isinstance(order, Look | Drawing) else "The file"
+        error = UnreadableFile(f"{what} could not be read: {type(unforeseen).__name__}: {unforeseen}")
+    return Answer(value, error, trace, psutil.Process().memory_info().rss), data
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
