@@ -94,6 +94,13 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         )
     if found.kind == "other":
         raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
+    return _text(path, name, limits)
+
+
+def _text(path: Path, name: str, limits: LimitSettings) -> Source:
+    """A text as a sheet where its name says so and something parts its fields, else as what it is."""
+    from ingestion.sources.delimited import SUFFIXES, delimited_source
     from ingestion.sources.plain import TextSource
 
-    return TextSource(path, name, limits)
+    sheet = delimited_source(path, name, limits) if Path(name).suffix.lower() in SUFFIXES else None
+    return sheet or TextSource(path, name, limits)

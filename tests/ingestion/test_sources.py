@@ -82,7 +82,7 @@ def test_an_office_file_behind_a_password_is_called_that() -> None:
     [
         ("broken_or_hostile/utf16_bom.txt", "Año: 2026. El señor Ibáñez pagó 1.250 €."),
         ("broken_or_hostile/umlauts-non-utf8.md", "können"),
-        ("broken_or_hostile/cp1252_named_utf8.csv", "Peña;1.250,50\nMuñoz;98,00"),
+        ("broken_or_hostile/cp1252_named_utf8.csv", "| Peña | 1.250,50 |\n| Muñoz | 98,00 |"),
     ],
 )
 def test_encodings_are_found(file: str, text: str) -> None:
