@@ -16,7 +16,7 @@ from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
 from ingestion.sources.docxstyles import Marker, Style, Styles, roman
-from ingestion.sources.drawingml import chart_part, diagram_text
+from ingestion.sources.drawingml import chart_part, diagram_text, said_instead
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.inlays import inlay_of
 from ingestion.sources.officemath import linear
@@ -291,7 +291,7 @@ class _Walk:
         """Pictures, text boxes, charts and diagrams of a drawing, in its order."""
         found: list[Part] = []
         told = next(drawing.iter("wp:docPr"), None)
-        alt = value(told, "descr") or value(next(drawing.iter("v:shape"), None), "alt")
+        alt = said_instead(value(told, "descr") or value(next(drawing.iter("v:shape"), None), "alt"))
         for node in _drawn(drawing):
             if node.tag in ("a:blip", "v:imagedata"):
                 key = "r:embed" if node.tag == "a:blip" else "r:id"
@@ -322,7 +322,7 @@ class _Walk:
             return []
         self._shown.add(target)
         inlay = inlay_of(partial(self.package.data, target), self.limits)
-        return [Part(BlockKind.FIGURE, alt.strip(), inlay=inlay)] if inlay or alt.strip() else []
+        return [Part(BlockKind.FIGURE, alt, inlay=inlay)] if inlay or alt else []
 
     # -- tables -----------------------------------------------------------------------------
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from ingestion.sources.officemath import linear
 from ingestion.sources.sections import Part, table_part
-from ingestion.sources.xmlparts import kid, kids, number, value
+from ingestion.sources.xmlparts import kid, kids, number
 from ingestion.tables import Table, table_of
 
+_FILE_NAME = re.compile(r"[^\n]{1,200}\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg|webp)", re.IGNORECASE)
 _MOST_POINTS = 500
 _MOST_SERIES = 40
 
@@ -78,8 +81,11 @@ def _drawn_pieces(paragraph: Element) -> Iterator[str]:
             yield node.text or ""
         elif node.tag == "a:br":
             yield "\n"
+        elif node.tag == "m:oMath":
+            yield linear(node)
 
 
-def alternative(properties: Element | None) -> str:
-    """What a drawing's author wrote for those who do not see it."""
-    return value(properties, "descr").strip()
+def said_instead(text: str) -> str:
+    """What an author wrote for those who do not see a picture; "" where a program filled in a file's name."""
+    text = text.removesuffix("Description automatically generated").strip()
+    return "" if _FILE_NAME.fullmatch(text) else text

@@ -12,7 +12,7 @@ from assistant.core.settings import LimitSettings
 if TYPE_CHECKING:
     from ingestion.sources import Source
 
-READ = frozenset({"docx", "xlsx", "xlsb"})  # kinds that ``open_office`` takes
+READ = frozenset({"docx", "pptx", "xlsx", "xlsb"})  # kinds that ``open_office`` takes
 _LIST = "[Content_Types].xml"
 _LONGEST_LIST = 5_000_000  # bytes
 _MAIN_PARTS = (
@@ -64,4 +64,8 @@ def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Sour
         from ingestion.sources.xlsx import XlsxSource
 
         return XlsxSource(path, name, limits)
+    if kind == "pptx":
+        from ingestion.sources.pptx import PptxSource
+
+        return PptxSource(path, name, limits)
     raise UnsupportedFile(f"{name} is a binary Excel workbook (.xlsb), which is not read", "Save it as .xlsx")

@@ -54,7 +54,6 @@ def test_the_content_decides_the_format(file: str, media_type: str, pages: int) 
 @pytest.mark.parametrize(
     ("file", "seems"),
     [
-        ("office/docling_powerpoint_sample.pptx", "PowerPoint presentation (.pptx)"),
         ("office/eng_spa_mult.odt", "OpenDocument"),
         ("office/winter-sports.epub", "EPUB book"),
         ("broken_or_hostile/nested_zip_bomb.zip", "zip archive"),
