@@ -199,7 +199,7 @@ class _Reader:
 
     def _around(self) -> None:
         """What stands before and after the rows: hidden columns, joined cells, headers for printing."""
-        for element in self.package.pieces(self.part):
+        for element in self.package.pieces(self.part, without="sheetData"):
             if element.tag == "cols":
                 for told in kids(element, "col"):
                     if value(told, "hidden") in ("1", "true"):

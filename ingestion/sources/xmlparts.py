@@ -45,6 +45,8 @@ _PREFIXES = {
 _OTHER = {
     "http://www.w3.org/XML/1998/namespace": "xml",
     "http://www.w3.org/1999/xlink": "xlink",
+    "http://www.w3.org/1998/Math/MathML": "math",
+    "http://purl.org/dc/elements/1.1/": "dc",
     "urn:schemas-microsoft-com:vml": "v",
     "urn:schemas-microsoft-com:office:office": "o",
     "http://schemas.microsoft.com/office/word/2010/wordprocessingShape": "wps",
@@ -69,32 +71,50 @@ def tree(stream: BinaryIO) -> Element:
     return named(root)
 
 
-def pieces(stream: BinaryIO, container: str | None = None) -> Iterator[Element]:
+def pieces(stream: BinaryIO, container: str | None = None, without: str = "") -> Iterator[Element]:
     """The children of the element called ``container`` (None: of the root), one at a time and then forgotten, so
-    that a document of any length takes little memory. Errors as ``tree``; what came before one has been given."""
-    depth = start = 0
-    above: list[Element] = []
+    that a document of any length takes little memory; a child called ``without`` comes empty. Errors as ``tree``;
+    what came before one has been given."""
+    for _, child in pieces_within(stream, container, without):
+        yield child
+
+
+def pieces_within(
+    stream: BinaryIO, container: str | None = None, without: str = ""
+) -> Iterator[tuple[Element, Element]]:
+    """As ``pieces``, of every element called so that does not stand within another, each child with its parent
+    (of which only name and attributes can be relied on)."""
+    open_now: list[Element] = []
+    start = 0  # how many are open when the container is the innermost; 0: it is not open
     for event, element in iterparse(_guarded(stream), events=("start", "end")):
         if event == "start":
-            depth += 1
-            if not above and (container is None or short(element.tag) == container):
-                above, start = [element], depth
-        else:
-            depth -= 1
-            if above and depth == start:
-                yield named(element)
-                above[0].clear()
-            elif depth < start:
-                above, start = [], 0
+            open_now.append(element)
+            if not start and (container is None or short(element.tag) == container):
+                start = len(open_now)
+                _rename(element)
+            continue
+        open_now.pop()
+        depth = len(open_now)
+        if start and depth == start:
+            yield open_now[-1], named(element)
+            open_now[-1].remove(element)
+        elif depth < start:
+            start = 0
+        elif depth and (not start or (depth == start + 1 and short(open_now[-1].tag) == without)):
+            open_now[-1].remove(element)  # what is not asked for is not kept
 
 
 def named(element: Element) -> Element:
     """``element`` and all below it with short names."""
     for node in element.iter():
-        node.tag = short(node.tag)
-        if any(key.startswith("{") for key in node.attrib):
-            node.attrib = {short(key): value for key, value in node.attrib.items()}
+        _rename(node)
     return element
+
+
+def _rename(node: Element) -> None:
+    node.tag = short(node.tag)
+    if any(key.startswith("{") for key in node.attrib):
+        node.attrib = {short(key): value for key, value in node.attrib.items()}
 
 
 _known: dict[str, str] = {}
