@@ -16,7 +16,7 @@ PAGES = 1000
 WINDOW = 100
 SOURCES = (
     "digital_text/es_aeat_modelo190_instrucciones.pdf",
-    "digital_text/redp5110_sampled.pdf",
+    "digital_text/bws_book_ch2.pdf",
     "digital_text/es_aeat_modelo202_instrucciones.pdf",
 )
 
