@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from assistant.core.domain import Access, Answer
-from assistant.core.errors import PeritoError
-from assistant.core.ports import Upload
+from assistant.core.errors import PeritoError, UnreadableFile
+from assistant.core.ports import DocumentQuery, Upload
 from assistant.core.settings import Settings
 from assistant.core.shapes import (
     AnswerShape,
@@ -43,7 +43,7 @@ class Backend(Protocol):
 
     async def ask(self, question: str, collection: str | None, on_piece: Callable[[str], None]) -> AnswerShape: ...
 
-    async def documents(self, collection: str | None) -> list[DocumentShape]: ...
+    async def documents(self, collection: str | None, query: DocumentQuery) -> list[DocumentShape]: ...
 
     async def document(self, document_id: str) -> DocumentDetailShape: ...
 
@@ -77,11 +77,10 @@ async def ingest_all(
             try:
                 return await backend.ingest(file, collection, password, on_progress)
             except PeritoError as error:
-                return RejectedShape(name=file.name, error=str(error), code=error.code)
+                return RejectedShape.of(file.name, error)
             except OSError as error:
-                return RejectedShape(
-                    name=file.name, error=f"{file} cannot be read: {error.strerror}. Check the path and its rights."
-                )
+                advice = "Check the path and its rights"
+                return RejectedShape.of(file.name, UnreadableFile(f"{file} cannot be read: {error.strerror}", advice))
 
     for task in asyncio.as_completed([asyncio.create_task(one(file)) for file in files]):
         yield await task
@@ -108,8 +107,8 @@ class LocalBackend:
             on_piece(piece)
         raise AssertionError("an answer always ends with an Answer")
 
-    async def documents(self, collection: str | None) -> list[DocumentShape]:
-        found = await asyncio.to_thread(self._perito.catalogue.documents, LOCAL.narrowed(collection))
+    async def documents(self, collection: str | None, query: DocumentQuery) -> list[DocumentShape]:
+        found = await asyncio.to_thread(self._perito.catalogue.documents, LOCAL.narrowed(collection), query)
         return [DocumentShape.of(document) for document in found]
 
     async def document(self, document_id: str) -> DocumentDetailShape:

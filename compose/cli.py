@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from assistant.core.domain import DocumentStatus
 from assistant.core.errors import NotFound, PeritoError
 from assistant.core.logs import configure_logs
 from assistant.core.settings import load_settings
@@ -103,14 +104,24 @@ def ask(
 
 
 @documents_app.command("list")
-def documents_list(collection: AnyCollection = None, as_json: Json = False) -> None:
-    """All documents, newest first."""
+def documents_list(
+    collection: AnyCollection = None,
+    status: Annotated[DocumentStatus | None, typer.Option(help="Only with this status.")] = None,
+    name: Annotated[str, typer.Option(help="Only where the name contains this.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, max=100_000, help="At most so many.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Without so many of the newest.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """The documents, newest first."""
+    from assistant.core.ports import DocumentQuery
     from compose.backends import open_backend
     from compose.tables import documents_table
 
+    query = DocumentQuery(frozenset({status} if status else ()), name, limit=limit, offset=offset)
+
     async def go() -> list[DocumentShape]:
         async with open_backend(load_settings()) as backend:
-            return await backend.documents(collection)
+            return await backend.documents(collection, query)
 
     documents = _run(go())
     if as_json:
@@ -307,12 +318,14 @@ async def _read(file: Path, password: str, show: Callable[[PageReading], None] |
 
 async def _whole_id(backend: Any, beginning: str) -> str:
     """The one document whose id begins so."""
-    found = [document.id for document in await backend.documents(None) if document.id.startswith(beginning)]
+    from assistant.core.ports import DocumentQuery
+
+    found = await backend.documents(None, DocumentQuery(id_begins=beginning, limit=2))
     if len(found) == 1:
-        return found[0]
+        return found[0].id
     if not found:
         raise NotFound(f"There is no document {beginning}", "See `perito documents list`")
-    raise NotFound(f"{len(found)} documents begin with {beginning}", "Give more of the id")
+    raise NotFound(f"Several documents begin with {beginning}", "Give more of the id")
 
 
 def _print_piece(piece: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from assistant.core.errors import PeritoError, TransientError
+from assistant.core.ports import DocumentQuery
 from assistant.core.shapes import (
     AnswerShape,
     DocumentDetailShape,
@@ -19,7 +20,6 @@ from assistant.core.shapes import (
     ProgressShape,
     RejectedShape,
 )
-from compose.backends import OnProgress
 from compose.server import RunningServer
 
 
@@ -40,7 +40,7 @@ class RemoteBackend:
         await self._http.aclose()
 
     async def ingest(
-        self, file: Path, collection: str, password: str, on_progress: OnProgress
+        self, file: Path, collection: str, password: str, on_progress: Callable[[ProgressShape], None]
     ) -> DocumentShape | RejectedShape:
         with file.open("rb") as content:
             form = {"collection": collection, "password": password}
@@ -65,21 +65,30 @@ class RemoteBackend:
                 raise as_error(data)
         raise TransientError("The server ended before its answer did", "Ask again")
 
-    async def documents(self, collection: str | None) -> list[DocumentShape]:
-        reply = await self._call("GET", "/api/documents", params={"collection": collection} if collection else {})
+    async def documents(self, collection: str | None, query: DocumentQuery) -> list[DocumentShape]:
+        given = {
+            "collection": collection,
+            "status": next(iter(query.statuses), None),  # the command line asks for one at most
+            "name": query.name,
+            "id_begins": query.id_begins,
+            "limit": query.limit,
+            "offset": query.offset,
+        }
+        params = {key: value for key, value in given.items() if value}
+        reply = await self._call("GET", "/api/documents", params=params)
         return [DocumentShape.model_validate(document) for document in reply["documents"]]
 
     async def document(self, document_id: str) -> DocumentDetailShape:
         return DocumentDetailShape.model_validate(await self._call("GET", f"/api/documents/{document_id}"))
 
-    async def reread(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+    async def reread(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
         await self._call("POST", f"/api/documents/{document_id}/reread")
         return await self._follow(document_id, on_progress)
 
     async def delete(self, document_id: str) -> None:
         await self._call("DELETE", f"/api/documents/{document_id}")
 
-    async def _follow(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+    async def _follow(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
         document: DocumentShape | None = None
         async for event, data in self._events("GET", f"/api/documents/{document_id}/progress"):
             if event == "error":

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
-from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading, Usage
-from assistant.core.errors import AccessDenied, BadRequest, NotFound, PeritoError, TooLarge, TransientError
+from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading, Usage, collection_name
+from assistant.core.errors import AccessDenied, NotFound, PeritoError, TooLarge, TransientError
 from assistant.core.ports import Progress, Submission, Upload
 from assistant.core.settings import LimitSettings
 from ingestion.chunks import Carry
@@ -128,9 +128,7 @@ class Worker:
 
     async def submit(self, upload: Upload, access: Access) -> Submission:
         """Accept a file: when this returns it is stored and queued, and survives a crash."""
-        collection = upload.collection.strip()
-        if not collection or len(collection) > 100:
-            raise BadRequest("A collection needs a name of 1 to 100 characters", "Give a shorter name")
+        collection = collection_name(upload.collection)
         if not access.allows(collection):
             raise AccessDenied(f"{access.user} may not add to the collection {collection}")
         claimed, created = await asyncio.to_thread(self._accept, upload, collection, access)

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,6 +26,7 @@ from assistant.core.domain import (
     BlockKind,
     Box,
     Chunk,
+    Collection,
     Document,
     DocumentStatus,
     Hit,
@@ -34,9 +36,19 @@ from assistant.core.domain import (
     Reading,
     Receipt,
     Usage,
+    collection_name,
 )
 from assistant.core.errors import AccessDenied, NotFound
-from assistant.core.ports import Completion, Message, Progress, SearchQuery, Submission, Upload
+from assistant.core.ports import (
+    EVERY_DOCUMENT,
+    Completion,
+    DocumentQuery,
+    Message,
+    Progress,
+    SearchQuery,
+    Submission,
+    Upload,
+)
 
 EVERYONE = Access("ana", None)
 
@@ -220,8 +232,24 @@ class FakeCatalogue:
             raise NotFound(f"There is no document {document_id}")
         return document
 
-    def documents(self, access: Access) -> list[Document]:
-        return [document for document in self.rows.values() if access.allows(document.collection)]
+    def documents(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> list[Document]:
+        found = [
+            document
+            for document in reversed(self.rows.values())
+            if access.allows(document.collection)
+            and (not query.statuses or document.status in query.statuses)
+            and query.name.casefold() in document.name.casefold()
+            and (query.ids is None or document.id in query.ids)
+            and document.id.startswith(query.id_begins)
+            and query.sha256 in ("", document.sha256)
+        ]
+        return found[query.offset :][: query.limit]
+
+    def collections(self, access: Access) -> list[Collection]:
+        seen = sorted(self.documents(access), key=lambda document: document.collection)
+        groups = groupby(seen, lambda document: document.collection)
+        held = [(name, list(documents)) for name, documents in groups]
+        return [Collection(name, len(documents), sum(d.pages for d in documents)) for name, documents in held]
 
     def blob(self, document_id: str, access: Access) -> str:
         return self.blobs[self.document(document_id, access).id]
@@ -284,6 +312,9 @@ class FakeBlobStore:
         (self.folder / key).write_bytes(content)
         return key
 
+    def exists(self, key: str) -> bool:
+        return (self.folder / key).exists()
+
     def path(self, key: str) -> Path:
         if not (self.folder / key).exists():
             raise NotFound(f"There is no blob {key}")
@@ -304,14 +335,14 @@ class FakeIngestion:
     picture_text: str = ""
 
     async def submit(self, upload: Upload, access: Access) -> Submission:
-        if not access.allows(upload.collection):
-            raise AccessDenied(f"{access.user} may not add to {upload.collection}")
+        collection = collection_name(upload.collection)
+        if not access.allows(collection):
+            raise AccessDenied(f"{access.user} may not add to {collection}")
         content = upload.path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
-        for document in self.catalogue.documents(access):
-            if document.sha256 == digest and document.collection == upload.collection:
-                return Submission(document, duplicate=True)
-        return Submission(self.add(content.decode(), upload.name, upload.collection, access.user))
+        for document in self.catalogue.documents(access.narrowed(collection), DocumentQuery(sha256=digest)):
+            return Submission(document, duplicate=True)
+        return Submission(self.add(content.decode(), upload.name, collection, access.user))
 
     def add(self, text: str, name: str, collection: str = "default", owner: str = "") -> Document:
         """Read ``text`` and publish it; what ``submit`` does with a file."""

@@ -73,19 +73,8 @@ class FolderBlobStore:
             raise NotFound(f"There is no file with the key {key[:12]}… in the store")
         return place
 
-    def open(self, key: str) -> BinaryIO:
-        """The blob, opened for reading; whoever asks closes it. NotFound, BadRequest."""
-        try:
-            return self._place(key).open("rb")
-        except FileNotFoundError:
-            raise NotFound(f"There is no file with the key {key[:12]}… in the store") from None
-
     def exists(self, key: str) -> bool:
         return self._place(key).is_file()
-
-    def size(self, key: str) -> int:
-        """Bytes of the blob. NotFound, BadRequest."""
-        return self.path(key).stat().st_size
 
     def delete(self, key: str) -> None:
         """Forget the blob and all that was made from it; what is not there is no error."""
@@ -119,15 +108,6 @@ class FolderBlobStore:
         """What ``put_derived`` kept, or None."""
         place = self._derived_place(key, name)
         return place if place.is_file() else None
-
-    def derived_names(self, key: str) -> list[str]:
-        """The names of all that was made from the blob."""
-        folder = self._derived_folder(key)
-        return sorted(place.name for place in folder.iterdir()) if folder.is_dir() else []
-
-    def free_bytes(self) -> int:
-        """Room on the disk above what must stay free; never negative."""
-        return max(0, shutil.disk_usage(self._folder).free - self._min_free)
 
     def require_room(self, size: int) -> None:
         """DiskFull unless ``size`` more bytes fit and the reserve stays free."""

@@ -15,8 +15,9 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Executable, delete, func, insert, or_, select, true, update
 
 from assistant.core.database import Database, open_database
-from assistant.core.domain import Access, Document, DocumentStatus, PageReading, PageStatus, Usage
+from assistant.core.domain import Access, Collection, Document, DocumentStatus, PageReading, PageStatus, Usage
 from assistant.core.errors import NotFound
+from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery
 from assistant.core.records import (
     Row,
     document_changes,
@@ -32,7 +33,6 @@ from assistant.core.records import (
 from assistant.core.tables import documents, elements, pages, readings, usage
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
-READABLE = (DocumentStatus.COMPLETE, DocumentStatus.PARTIAL)
 UNFINISHED = (DocumentStatus.QUEUED, DocumentStatus.READING)
 
 
@@ -92,57 +92,22 @@ class SqlCatalogue:
             connection.execute(insert(documents).values(row))
             return document_of(row), True
 
-    def add_document(self, document: Document, blob: str) -> Document:
-        """``claim_document`` for those who need not know whether it was there already."""
-        return self.claim_document(document, blob)[0]
-
     def document(self, document_id: str, access: Access) -> Document:
         """NotFound."""
         return document_of(self._row(document_id, access))
 
-    def documents(
-        self,
-        access: Access,
-        collection: str | None = None,
-        status: DocumentStatus | None = None,
-        name: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Document]:
-        """Newest first. ``name`` finds any part of a name, without regard to case and accents."""
-        query = select(documents).where(_visible(access))
-        if collection is not None:
-            query = query.where(documents.c.collection == collection)
-        if status is not None:
-            query = query.where(documents.c.status == status.value)
-        if name:
-            query = query.where(documents.c.search_name.contains(folded(name), autoescape=True))
-        query = query.order_by(documents.c.created.desc(), documents.c.id)
-        return self._documents(query.limit(limit).offset(offset or None))
+    def documents(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> list[Document]:
+        """Newest first."""
+        found = select(documents).where(_visible(access), *_conditions(query))
+        found = found.order_by(documents.c.created.desc(), documents.c.id)
+        return self._documents(found.limit(query.limit).offset(query.offset or None))
 
-    def collections(self, access: Access) -> list[str]:
-        """Names of the collections that hold a document, in alphabetical order."""
-        query = select(documents.c.collection).where(_visible(access)).distinct().order_by(documents.c.collection)
+    def collections(self, access: Access) -> list[Collection]:
+        """Those that hold a document, in alphabetical order."""
+        name = documents.c.collection
+        query = select(name, func.count(), func.sum(documents.c.pages)).where(_visible(access)).group_by(name)
         with self._database.reading() as connection:
-            return list(connection.scalars(query))
-
-    def find_by_sha(self, collection: str, sha256: str, access: Access) -> Document | None:
-        query = select(documents).where(
-            _visible(access), documents.c.collection == collection, documents.c.sha256 == sha256
-        )
-        return next(iter(self._documents(query)), None)
-
-    def versions(self, collection: str, name: str, access: Access) -> list[Document]:
-        """All documents of that name in that collection, the newest version first."""
-        query = select(documents).where(
-            _visible(access), documents.c.collection == collection, documents.c.name == plain_text(name)
-        )
-        return self._documents(query.order_by(documents.c.version.desc()))
-
-    def current_version(self, collection: str, name: str, access: Access) -> Document | None:
-        """The newest version that can be read, else the newest at all."""
-        found = self.versions(collection, name, access)
-        return next((document for document in found if document.status in READABLE), found[0] if found else None)
+            return [Collection(*row) for row in connection.execute(query.order_by(name))]
 
     def blob(self, document_id: str, access: Access) -> str:
         """The blob key of the document's source file. NotFound."""
@@ -189,8 +154,9 @@ class SqlCatalogue:
 
     def older_versions(self, document: Document) -> list[Document]:
         """The documents that ``document`` replaces: same name, same collection, lower version."""
-        found = self.versions(document.collection, document.name, Access("", frozenset({document.collection})))
-        return [other for other in found if other.version < document.version]
+        same = (documents.c.collection == document.collection) & (documents.c.name == plain_text(document.name))
+        older = select(documents).where(same, documents.c.version < document.version)
+        return self._documents(older.order_by(documents.c.version.desc()))
 
     def pages_done(self, document_id: str) -> set[int]:
         """Numbers of the pages that ended in any way since the document was last queued."""
@@ -312,6 +278,19 @@ def _visible(access: Access) -> ColumnElement[bool]:
     if access.collections is None:
         return true()
     return documents.c.collection.in_(sorted(access.collections))
+
+
+def _conditions(query: DocumentQuery) -> Iterator[ColumnElement[bool]]:
+    if query.statuses:
+        yield documents.c.status.in_([status.value for status in query.statuses])
+    if query.name:
+        yield documents.c.search_name.contains(folded(query.name), autoescape=True)
+    if query.ids is not None:
+        yield documents.c.id.in_(query.ids)
+    if query.id_begins:
+        yield documents.c.id.startswith(query.id_begins, autoescape=True)
+    if query.sha256:
+        yield documents.c.sha256 == query.sha256
 
 
 def _visible_usage(access: Access) -> ColumnElement[bool]:

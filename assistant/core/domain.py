@@ -6,11 +6,16 @@ the top left), confidences lie in [0, 1], durations are seconds, page numbers st
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from assistant.core.errors import BadRequest
+
+COLLECTION_CHARACTERS = 100
 
 
 class Reader(StrEnum):
@@ -350,6 +355,30 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """A set of documents with the same access rights; ``pages`` of all its documents together."""
+
+    name: str
+    documents: int
+    pages: int
+
+
+def collection_name(text: str) -> str:
+    """The name of a collection as it is kept and compared: composed letters, single blanks, nothing unseen.
+
+    BadRequest for a name without a letter or digit, or of more than 100 characters.
+    """
+    seen = " ".join(unicodedata.normalize("NFC", text).split())
+    name = "".join(filter(str.isprintable, seen)).strip()
+    if max(len(text), len(name)) > COLLECTION_CHARACTERS or not any(character.isalnum() for character in name):
+        raise BadRequest(
+            "The collection's name is too long, or holds no letter and no digit",
+            f"Give a name of 1 to {COLLECTION_CHARACTERS} characters",
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """Who asks and which collections they may see: the one filter every read goes through.
 
@@ -363,7 +392,8 @@ class Access:
         return self.collections is None or collection in self.collections
 
     def narrowed(self, collection: str | None) -> Access:
-        """The same person, looking only into ``collection`` (None: no narrowing)."""
+        """The same person, looking only into ``collection`` (None: no narrowing). BadRequest for what is no name."""
         if collection is None:
             return self
+        collection = collection_name(collection)
         return Access(self.user, frozenset({collection}) if self.allows(collection) else frozenset())

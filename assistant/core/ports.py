@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from assistant.core.domain import Access, Box, Chunk, Document, Hit, PageReading, Reading, Usage
+from assistant.core.domain import (
+    Access,
+    Box,
+    Chunk,
+    Collection,
+    Document,
+    DocumentStatus,
+    Hit,
+    PageReading,
+    Reading,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,6 +38,8 @@ class BlobStore(Protocol):
     def path(self, key: str) -> Path:
         """A local file with the blob's bytes. NotFound."""
         ...
+
+    def exists(self, key: str) -> bool: ...
 
     def delete(self, key: str) -> None:
         """Forget the blob; deleting what is not there is no error."""
@@ -146,15 +159,35 @@ class ImageReader(Protocol):
     async def aclose(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentQuery:
+    """Which documents are wanted; all conditions hold together. One collection: ``Access.narrowed``."""
+
+    statuses: frozenset[DocumentStatus] = frozenset()  # empty: any
+    name: str = ""  # a part of it, without regard to case and accents
+    ids: frozenset[str] | None = None
+    id_begins: str = ""
+    sha256: str = ""
+    limit: int | None = None
+    offset: int = 0
+
+
+EVERY_DOCUMENT = DocumentQuery()
+
+
 class Catalogue(Protocol):
     """Documents, pages, readings and usage. Every read takes an Access and hides what it forbids
     behind NotFound, so that nobody learns what exists."""
 
-    def add_document(self, document: Document, blob: str) -> Document: ...
-
     def document(self, document_id: str, access: Access) -> Document: ...
 
-    def documents(self, access: Access) -> list[Document]: ...
+    def documents(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> list[Document]:
+        """Newest first."""
+        ...
+
+    def collections(self, access: Access) -> list[Collection]:
+        """Those that hold a document, in alphabetical order."""
+        ...
 
     def blob(self, document_id: str, access: Access) -> str:
         """The blob key of the document's source file."""

@@ -22,7 +22,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 from typing_extensions import TypeIs
 
-from assistant.core.errors import Misconfigured
+from assistant.core.domain import collection_name
+from assistant.core.errors import BadRequest, Misconfigured
 
 PREFIX = "PERITO_"
 
@@ -46,6 +47,14 @@ class User(Section):
     name: str = Field(min_length=1, max_length=100, description="Sign-in name.")
     password_hash: str = Field(description="Made by `perito password`.")
     collections: list[str] = Field(["*"], description='Collections this person may see; "*" means all.')
+
+    @field_validator("collections")
+    @classmethod
+    def _as_they_are_kept(cls, collections: list[str]) -> list[str]:
+        try:
+            return [name if name == "*" else collection_name(name) for name in collections]
+        except BadRequest as error:
+            raise ValueError(error.message) from None
 
 
 class AuthSettings(Section):
@@ -158,7 +167,7 @@ class LimitSettings(Section):
     sheet_rows: int = Field(50_000, ge=100, le=1_048_576, description="Rows read of one sheet; more are left out.")
     open_seconds: float = Field(120, ge=1, le=36_000, description="Computing time for opening one file.")
     page_seconds: float = Field(30, ge=1, le=3600, description="Computing time for taking in or drawing one page.")
-    file_memory_mb: int = Field(1_500, ge=100, le=100_000, description="Memory of the process that opens a file.")
+    file_memory_mb: int = Field(2_500, ge=100, le=100_000, description="Memory of the process that opens a file.")
     free_disk_mb: int = Field(200, ge=0, le=10_000_000, description="Free space kept on the disk, in MB.")
 
 

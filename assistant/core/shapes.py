@@ -26,6 +26,7 @@ from assistant.core.domain import (
     Usage,
     Verdict,
 )
+from assistant.core.errors import PeritoError
 
 BoxShape = tuple[float, float, float, float]
 
@@ -199,6 +200,10 @@ class RejectedShape(Shape):
     seconds: float = 0.0
     error: str
     code: str = ""  # of the error, as in ErrorShape
+
+    @classmethod
+    def of(cls, name: str, error: PeritoError) -> RejectedShape:
+        return cls(name=name, error=str(error), code=error.code)
 
 
 class IngestShape(Shape):

@@ -17,9 +17,17 @@ from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse, StreamingResponse
 
-from assistant.core.domain import Access, Answer, Document
+from assistant.core.domain import (
+    COLLECTION_CHARACTERS,
+    Access,
+    Answer,
+    Collection,
+    Document,
+    DocumentStatus,
+    collection_name,
+)
 from assistant.core.errors import AccessDenied, BadRequest, DiskFull, PeritoError, TransientError
-from assistant.core.ports import Message, Submission, Upload
+from assistant.core.ports import DocumentQuery, Message, Submission, Upload
 from assistant.core.shapes import (
     AnswerShape,
     DocumentDetailShape,
@@ -40,7 +48,9 @@ from assistant.web.uploads import Form, received_form
 
 DocumentId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The document's id.")]
 PageNumber = Annotated[int, InPath(ge=1, le=1_000_000, description="Page number, from 1.")]
-CollectionName = Annotated[str | None, Query(min_length=1, max_length=100, description="Only in this collection.")]
+# Told to machines, but judged by the kernel, whose sentence for people is the same everywhere.
+NAME: dict[str, Any] = {"minLength": 1, "maxLength": COLLECTION_CHARACTERS, "pattern": r"[^\W_]"}
+CollectionName = Annotated[str | None, Query(description="Only in this collection.", json_schema_extra=NAME)]
 Status = Annotated[
     Literal["queued", "reading", "complete", "partial", "failed"] | None, Query(description="Only with this status.")
 ]
@@ -97,7 +107,7 @@ class AskShape(BaseModel):
     question: str = Field(
         description="In any language.", json_schema_extra={"pattern": r"[\p{L}\p{N}]", "maxLength": MAX_CHARACTERS}
     )
-    collection: str | None = Field(None, min_length=1, max_length=100, description="Look only into this collection.")
+    collection: str | None = Field(None, description="Look only into this collection.", json_schema_extra=NAME)
     history: list[TurnShape] = Field([], max_length=50, description="What was said before, oldest first.")
 
 
@@ -114,6 +124,7 @@ Parts = Annotated[Services, Depends(services_of)]
 Who = Annotated[Access, Depends(access_of)]
 
 SIGNED_IN = (401, 403, 429)
+MOST_PASSWORD = 1000
 router = APIRouter(responses=declared(*SIGNED_IN, 422, 500, 503))
 
 MULTIPART: dict[str, Any] = {
@@ -126,8 +137,12 @@ MULTIPART: dict[str, Any] = {
                     "required": ["files"],
                     "properties": {
                         "files": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
-                        "collection": {"type": "string", "minLength": 1, "maxLength": 100, "default": "default"},
-                        "password": {"type": "string", "maxLength": 1000, "description": "Of an encrypted PDF."},
+                        "collection": {"type": "string", "default": "default", **NAME},
+                        "password": {
+                            "type": "string",
+                            "maxLength": MOST_PASSWORD,
+                            "description": "Of an encrypted PDF.",
+                        },
                     },
                 }
             }
@@ -172,10 +187,10 @@ async def add_documents(
 def _uploads(form: Form) -> list[Upload]:
     if not form.files:
         raise BadRequest("The form holds no file", "Send at least one file in the field `files`")
-    collection, password = form.fields.get("collection", "default"), form.fields.get("password", "")
-    if not 1 <= len(collection) <= 100 or len(password) > 1000:
-        raise BadRequest("The collection's name or the password is empty or too long", "Give 1 to 100 characters")
-    collection = "".join(filter(str.isprintable, collection)).strip() or "default"
+    collection = collection_name(form.fields.get("collection", "default"))
+    password = form.fields.get("password", "")
+    if len(password) > MOST_PASSWORD:
+        raise BadRequest("The password is too long", f"Give at most {MOST_PASSWORD:,} characters")
     return [Upload(file.path, file.name, collection, password) for file in form.files]
 
 
@@ -201,30 +216,33 @@ async def _awaited(parts: Services, outcome: Submission | PeritoError, who: Acce
 
 def _shaped(name: str, outcome: Submission | PeritoError) -> DocumentShape | RejectedShape:
     if isinstance(outcome, PeritoError):
-        return RejectedShape(name=name, error=str(outcome), code=outcome.code)
+        return RejectedShape.of(name, outcome)
     return DocumentShape.of(outcome.document, outcome.duplicate)
 
 
-@router.get("/api/documents", summary="List documents")
+@router.get("/api/documents", summary="List documents", responses=declared(400))
 async def list_documents(
     parts: Parts,
     who: Who,
     collection: CollectionName = None,
     status: Status = None,
-    name: Annotated[str | None, Query(max_length=300, description="Only where the name contains this.")] = None,
+    name: Annotated[str, Query(max_length=300, description="Only where the name contains this.")] = "",
     ids: Annotated[str | None, Query(max_length=10_000, description="Only these, separated by commas.")] = None,
+    id_begins: Annotated[str, Query(max_length=64, description="Only where the id begins so.")] = "",
     limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many.")] = 100_000,
+    offset: Annotated[int, Query(ge=0, le=1_000_000_000, description="Without so many of the newest.")] = 0,
 ) -> IngestShape:
-    documents = await asyncio.to_thread(parts.catalogue.documents, who.narrowed(collection))
-    wanted = frozenset(ids.split(",")) if ids is not None else None
-    kept = [
-        document
-        for document in documents
-        if (status is None or document.status == status)
-        and (name is None or name.casefold() in document.name.casefold())
-        and (wanted is None or document.id in wanted)
-    ]
-    return IngestShape(documents=[DocumentShape.of(document) for document in kept[:limit]])
+    """Newest first."""
+    query = DocumentQuery(
+        statuses=frozenset({DocumentStatus(status)} if status else ()),
+        name=name,
+        ids=frozenset(ids.split(",")) if ids is not None else None,
+        id_begins=id_begins,
+        limit=limit,
+        offset=offset,
+    )
+    found = await asyncio.to_thread(parts.catalogue.documents, who.narrowed(collection), query)
+    return IngestShape(documents=[DocumentShape.of(document) for document in found])
 
 
 @router.get("/api/documents/{document_id}", summary="One document and how its pages were read", responses=declared(404))
@@ -386,14 +404,15 @@ def is_picture(head: bytes) -> bool:
 
 @router.get("/api/collections", summary="Collections that hold documents")
 async def list_collections(parts: Parts, who: Who) -> CollectionsShape:
-    documents = await asyncio.to_thread(parts.catalogue.documents, who)
-    names = sorted({document.collection for document in documents} | set(who.collections or ()))
-    return CollectionsShape(collections=[_collection(name, documents) for name in names])
+    found = await asyncio.to_thread(collections_of, parts, who)
+    shapes = [CollectionShape(name=one.name, documents=one.documents, pages=one.pages) for one in found]
+    return CollectionsShape(collections=shapes)
 
 
-def _collection(name: str, documents: Sequence[Document]) -> CollectionShape:
-    inside = [document for document in documents if document.collection == name]
-    return CollectionShape(name=name, documents=len(inside), pages=sum(document.pages for document in inside))
+def collections_of(parts: Services, who: Access) -> list[Collection]:
+    """The collections that hold documents, and those that are named as the person's and are still empty."""
+    held = {one.name: one for one in parts.catalogue.collections(who)}
+    return [held.get(name, Collection(name, 0, 0)) for name in sorted({*held, *(who.collections or ())})]
 
 
 health = APIRouter()

@@ -21,11 +21,11 @@ from chainlit.element import Element
 from chainlit.server import app as chainlit_app
 from fastapi import APIRouter, FastAPI
 
-from assistant.core.domain import Access, Answer
+from assistant.core.domain import Access, Answer, DocumentStatus
 from assistant.core.errors import AccessDenied, EncryptedFile, NotFound, PeritoError, SignInNeeded, TooManyAttempts
-from assistant.core.ports import Upload
+from assistant.core.ports import DocumentQuery, Upload
 from assistant.web import chatpage
-from assistant.web.api import is_picture, submit_all
+from assistant.web.api import collections_of, is_picture, submit_all
 from assistant.web.auth import LOCAL_USER, Door
 from assistant.web.chatfiles import file_routes
 from assistant.web.conversation import remembered, source_props, with_links
@@ -136,17 +136,14 @@ class Handlers:
         command = {"id": texts.documents_command, "description": texts.documents_hint, "icon": "files", "button": True}
         await cl.context.emitter.set_commands([command])  # pyright: ignore[reportArgumentType]
         with suppress(PeritoError):
-            names = await self._collections(self._access())
+            found = await asyncio.to_thread(collections_of, self._services, self._access())
+            names = [one.name for one in found]
             if len(names) > 1:
                 items = {texts.every_collection: EVERY_COLLECTION} | {name: name for name in names}
                 choice = cl.input_widget.Select(
                     id="collection", label=texts.collection, items=items, initial_value=EVERY_COLLECTION
                 )
                 await cl.ChatSettings([choice]).send()
-
-    async def _collections(self, access: Access) -> list[str]:
-        documents = await asyncio.to_thread(self._services.catalogue.documents, access)
-        return sorted({document.collection for document in documents} | set(access.collections or ()))
 
     def _access(self) -> Access:
         user = cl.user_session.get("user")
@@ -187,7 +184,8 @@ class Handlers:
             await self._answer(question, pictures, access, texts, waits=bool(documents))
 
     async def _list_documents(self, access: Access, texts: Texts) -> None:
-        count = len(await asyncio.to_thread(self._services.catalogue.documents, access))
+        found = await asyncio.to_thread(self._services.catalogue.collections, access)
+        count = sum(collection.documents for collection in found)
         said = texts.documents_count.format(count=count) if count else texts.documents_none
         card = cl.CustomElement(name="Documents", props={"all": True}, display="inline")
         await cl.Message(said, elements=[card] if count else []).send()
@@ -296,7 +294,8 @@ class Handlers:
                         pass
 
     def _is_reading(self, access: Access) -> bool:
-        return any(not document.status.is_final for document in self._services.catalogue.documents(access))
+        unfinished = DocumentQuery(frozenset(status for status in DocumentStatus if not status.is_final), limit=1)
+        return bool(self._services.catalogue.documents(access, unfinished))
 
 
 def spoken() -> Texts:

@@ -17,6 +17,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from assistant.core.domain import Access
 from assistant.core.errors import EmptyFile, NotFound, PeritoError
+from assistant.core.ports import DocumentQuery
 from assistant.web.answers import status_of
 from assistant.web.api import PRIVATE, access_of
 from assistant.web.history import Attachment, ChatHistory
@@ -82,7 +83,6 @@ def _path(found: Attachment, services: Services, history: ChatHistory, who: Acce
     try:
         return history.attachments.local_path(found.sha256)
     except NotFound:
-        for document in services.catalogue.documents(who):
-            if document.sha256 == found.sha256:
-                return services.blobs.path(services.catalogue.blob(document.id, who))
+        for document in services.catalogue.documents(who, DocumentQuery(sha256=found.sha256, limit=1)):
+            return services.blobs.path(services.catalogue.blob(document.id, who))
     raise NotFound(f"{found.name} was not kept", "It was not accepted as a document, or has been deleted")

@@ -62,7 +62,10 @@ async def test_the_list_can_be_narrowed(web: Web) -> None:
         assert await ids(name="ARREND") == {first}
         assert await ids(status="failed") == set()
         assert await ids(ids=f"{other},nothing") == {other}
-        assert len(await ids(limit="1")) == 1
+        assert await ids(id_begins=other[:4]) == {other}
+        assert await ids(limit="1") == {other}  # the newest
+        assert await ids(limit="1", offset="1") == {first}
+        assert (await client.get("/api/documents", params={"collection": "\u200b"})).status_code == 400
         collections = (await client.get("/api/collections")).json()["collections"]
     assert [(one["name"], one["documents"]) for one in collections] == [("default", 1), ("hr", 1)]
 

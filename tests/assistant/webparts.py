@@ -15,9 +15,9 @@ import httpx
 from fastapi import FastAPI
 from PIL import Image
 
-from assistant.core.domain import Access, Box, Document
+from assistant.core.domain import Access, Box, Document, collection_name
 from assistant.core.errors import AccessDenied, EmptyFile, EncryptedFile, NotFound, UnsupportedFile
-from assistant.core.ports import Progress, Submission, Upload
+from assistant.core.ports import DocumentQuery, Progress, Submission, Upload
 from assistant.core.settings import Settings, load_settings
 from assistant.web.app import Services, create_api
 from assistant.web.auth import hash_password
@@ -55,8 +55,9 @@ class Reading(FakeIngestion):
 
     def _accept(self, upload: Upload, access: Access) -> Submission:
         content = upload.path.read_bytes()
-        if not access.allows(upload.collection):
-            raise AccessDenied(f"{access.user} may not add to {upload.collection}")
+        collection = collection_name(upload.collection)
+        if not access.allows(collection):
+            raise AccessDenied(f"{access.user} may not add to {collection}")
         if not content:
             raise EmptyFile(f"{upload.name} is empty")
         if content.startswith(b"LOCKED") and upload.password != "sesame":
@@ -67,11 +68,11 @@ class Reading(FakeIngestion):
             text = "\0"
         if "\0" in text:
             raise UnsupportedFile(f"{upload.name} is of no kind that is read here")
-        for document in self.catalogue.documents(access.narrowed(upload.collection)):
-            if document.sha256 == hashlib.sha256(content).hexdigest():
-                return Submission(document, duplicate=True)
+        same = DocumentQuery(sha256=hashlib.sha256(content).hexdigest())
+        for document in self.catalogue.documents(access.narrowed(collection), same):
+            return Submission(document, duplicate=True)
         self.blobs.put(content)
-        return Submission(self.add(text, upload.name, upload.collection, access.user))
+        return Submission(self.add(text, upload.name, collection, access.user))
 
 
 @dataclass(frozen=True)

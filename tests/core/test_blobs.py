@@ -46,9 +46,6 @@ def test_a_real_document_comes_back_byte_for_byte(store: FolderBlobStore) -> Non
     known = subprocess.run(["sha256sum", document], capture_output=True, text=True, check=True).stdout.split()[0]
     assert key == known
     assert store.path(key).read_bytes() == document.read_bytes()
-    assert store.size(key) == document.stat().st_size
-    with store.open(key) as file:
-        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
 
 
 def test_blobs_lie_two_folders_deep(store: FolderBlobStore, tmp_path: Path) -> None:
@@ -112,15 +109,14 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     ],
 )
 def test_a_key_is_64_hexadecimal_digits_and_nothing_else(store: FolderBlobStore, key: str) -> None:
-    for ask in (store.path, store.open, store.exists, store.size, store.delete, store.derived_names):
+    for ask in (store.path, store.exists, store.delete):
         with pytest.raises(BadRequest):
             ask(key)
 
 
 def test_what_is_not_there_is_not_found(store: FolderBlobStore) -> None:
-    for ask in (store.path, store.open, store.size):
-        with pytest.raises(NotFound, match="ba7816bf8f01"):
-            ask(ABC)
+    with pytest.raises(NotFound, match="ba7816bf8f01"):
+        store.path(ABC)
     assert not store.exists(ABC)
     store.delete(ABC)
 
@@ -144,7 +140,7 @@ def test_what_is_derived_belongs_to_its_source(store: FolderBlobStore) -> None:
     assert store.derived(one, "page-2.jpg") is None
     store.put_derived(one, "page-1.jpg", b"second")
     assert place.read_bytes() == b"second"
-    assert store.derived_names(one) == ["page-1.jpg"]
+    assert [file.name for file in place.parent.iterdir()] == ["page-1.jpg"]
     assert sorted(store.keys()) == sorted([one, other])
     store.delete(other)
     assert store.derived(one, "page-1.jpg") == place
@@ -287,7 +283,6 @@ def test_a_file_too_large_for_the_disk_is_refused_before_it_is_read(tmp_path: Pa
 
 def test_the_reserve_stays_free(tmp_path: Path) -> None:
     store = FolderBlobStore(tmp_path / "blobs", min_free_mb=10**9)
-    assert store.free_bytes() == 0
     for put in (lambda: store.put(b"abc"), lambda: store.put(io.BytesIO(b"abc"))):
         with pytest.raises(DiskFull, match="stay free"):
             put()

@@ -28,6 +28,7 @@ from assistant.core.domain import (
     Block,
     BlockKind,
     Box,
+    Collection,
     Decision,
     Document,
     DocumentStatus,
@@ -39,7 +40,7 @@ from assistant.core.domain import (
     Usage,
 )
 from assistant.core.errors import DiskFull, Misconfigured, NotFound, StoreBusy
-from assistant.core.ports import Catalogue
+from assistant.core.ports import Catalogue, DocumentQuery
 
 EVERYTHING = Access("worker", None)
 NOTHING = Access("stranger")
@@ -111,10 +112,11 @@ def a_failed_page(number: int) -> PageReading:
 
 def test_it_is_the_kernels_catalogue(catalogue: SqlCatalogue) -> None:
     port: Catalogue = catalogue
-    assert port.add_document(a_document(), BLOB).id == "d1"
+    catalogue.claim_document(a_document(), BLOB)
+    assert port.document("d1", EVERYTHING).id == "d1"
 
 
-WRITES = {"add_document", "claim_document", "update_document", "count_chunks", "put_page", "record"}
+WRITES = {"claim_document", "update_document", "count_chunks", "put_page", "record"}
 FOR_THE_WORKER = {
     "unfinished",
     "older_versions",
@@ -136,7 +138,7 @@ def test_every_read_asks_for_access() -> None:
     exempt = WRITES | FOR_THE_WORKER | WITHOUT_CONTENT
     assert exempt < set(public)
     reads = {name: signature for name, signature in public.items() if name not in exempt}
-    assert len(reads) >= 10
+    assert len(reads) >= 8
     for name, signature in reads.items():
         assert "access" in signature.parameters, name
         assert signature.parameters["access"].default is inspect.Parameter.empty, name
@@ -155,9 +157,7 @@ def all_that_can_be_read(catalogue: SqlCatalogue, access: Access) -> list[object
         ask(lambda: [catalogue.document("d1", access)]),
         ask(lambda: catalogue.documents(access)),
         ask(lambda: catalogue.collections(access)),
-        ask(lambda: catalogue.find_by_sha("legal", a_document().sha256, access)),
-        ask(lambda: catalogue.versions("legal", "contrato 1.pdf", access)),
-        ask(lambda: catalogue.current_version("legal", "contrato 1.pdf", access)),
+        ask(lambda: catalogue.documents(access, DocumentQuery(sha256=a_document().sha256))),
         ask(lambda: catalogue.blob("d1", access)),
         ask(lambda: catalogue.page("d1", 1, access)),
         ask(lambda: list(catalogue.pages("d1", access))),
@@ -170,10 +170,10 @@ def all_that_can_be_read(catalogue: SqlCatalogue, access: Access) -> list[object
     "access", [NOTHING, Access("ana", frozenset({"medical"})), Access("ana", frozenset({"LEGAL", "legal "}))]
 )
 def test_what_may_not_be_seen_looks_as_if_it_were_not_there(catalogue: SqlCatalogue, access: Access) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     catalogue.put_page("d1", a_page())
     catalogue.record(Usage("page", "qwen", 100, collection="legal", document_id="d1", user="beto"))
-    assert all_that_can_be_read(catalogue, access) == [[]] * 11
+    assert all_that_can_be_read(catalogue, access) == [[]] * 9
     assert catalogue.rows_left("d1") > 0
     forbidden = message_of(lambda: catalogue.document("d1", access))
     absent = message_of(lambda: catalogue.document("d9", access))
@@ -190,7 +190,7 @@ def message_of(question: Any) -> str:
     "access", [EVERYTHING, Access("ana", frozenset({"legal"})), Access("a", frozenset({"x", "legal"}))]
 )
 def test_what_may_be_seen_is_all_there(catalogue: SqlCatalogue, access: Access) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     catalogue.put_page("d1", a_page())
     catalogue.record(Usage("page", "qwen", 100, collection="legal", document_id="d1"))
     assert all(all_that_can_be_read(catalogue, access))
@@ -199,12 +199,11 @@ def test_what_may_be_seen_is_all_there(catalogue: SqlCatalogue, access: Access) 
 
 def test_a_list_holds_only_ones_own(catalogue: SqlCatalogue) -> None:
     for number, collection in enumerate(["legal", "medical", "legal", "press"], start=1):
-        catalogue.add_document(a_document(number, collection=collection), BLOB)
+        catalogue.claim_document(a_document(number, collection=collection), BLOB)
     ana = Access("ana", frozenset({"legal", "press"}))
     assert {document.id for document in catalogue.documents(ana)} == {"d1", "d3", "d4"}
-    assert catalogue.collections(ana) == ["legal", "press"]
+    assert catalogue.collections(ana) == [Collection("legal", 2, 0), Collection("press", 1, 0)]
     assert catalogue.documents(ana.narrowed("medical")) == []
-    assert catalogue.documents(ana, collection="medical") == []
 
 
 # -- documents --------------------------------------------------------------------------------
@@ -220,7 +219,7 @@ def test_a_document_comes_back_as_it_was_given(catalogue: SqlCatalogue) -> None:
         owner="ana",
         created=created,
     )
-    catalogue.add_document(given_document, BLOB)
+    catalogue.claim_document(given_document, BLOB)
     assert catalogue.document("d1", EVERYTHING) == given_document
     assert catalogue.blob("d1", EVERYTHING) == BLOB
 
@@ -229,7 +228,7 @@ def test_a_time_in_another_zone_is_the_same_time(catalogue: SqlCatalogue) -> Non
     from zoneinfo import ZoneInfo
 
     created = datetime(2026, 7, 1, 9, 0, tzinfo=ZoneInfo("Europe/Madrid"))
-    catalogue.add_document(a_document(created=created), BLOB)
+    catalogue.claim_document(a_document(created=created), BLOB)
     assert catalogue.document("d1", EVERYTHING).created == created
 
 
@@ -311,31 +310,16 @@ def test_processes_that_submit_the_same_files_share_them(tmp_path: Path) -> None
 
 def test_versions_of_a_name(catalogue: SqlCatalogue) -> None:
     for number in (1, 2, 3):
-        catalogue.add_document(a_document(number, name="contrato.pdf"), BLOB)
-    catalogue.add_document(a_document(4, name="contrato.pdf", collection="press"), BLOB)
-    assert [document.id for document in catalogue.versions("legal", "contrato.pdf", EVERYTHING)] == ["d3", "d2", "d1"]
-    newest = catalogue.current_version("legal", "contrato.pdf", EVERYTHING)
-    assert newest is not None
-    assert (newest.id, newest.version) == ("d3", 3)
-    catalogue.update_document(replace(catalogue.document("d2", EVERYTHING), status=DocumentStatus.COMPLETE))
-    readable = catalogue.current_version("legal", "contrato.pdf", EVERYTHING)
-    assert readable is not None
-    assert readable.id == "d2"
-    assert [document.id for document in catalogue.older_versions(readable)] == ["d1"]
-    assert catalogue.current_version("legal", "other.pdf", EVERYTHING) is None
-
-
-def test_find_by_content(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
-    found = catalogue.find_by_sha("legal", a_document().sha256, EVERYTHING)
-    assert found is not None
-    assert found.id == "d1"
-    assert catalogue.find_by_sha("press", a_document().sha256, EVERYTHING) is None
-    assert catalogue.find_by_sha("legal", "f" * 64, EVERYTHING) is None
+        catalogue.claim_document(a_document(number, name="contrato.pdf"), BLOB)
+    catalogue.claim_document(a_document(4, name="contrato.pdf", collection="press"), BLOB)
+    newest = catalogue.document("d3", EVERYTHING)
+    assert newest.version == 3
+    assert [document.id for document in catalogue.older_versions(newest)] == ["d2", "d1"]
+    assert catalogue.older_versions(catalogue.document("d4", EVERYTHING)) == []
 
 
 def test_updating_leaves_identity_and_counters_alone(catalogue: SqlCatalogue) -> None:
-    before = catalogue.add_document(a_document(pages=2), BLOB)
+    before = catalogue.claim_document(a_document(pages=2), BLOB)[0]
     catalogue.put_page("d1", a_page(1))
     catalogue.count_chunks("d1", 7, 3)
     stale = replace(
@@ -365,22 +349,26 @@ def test_lists_are_newest_first_filtered_and_cut(catalogue: SqlCatalogue) -> Non
     start = datetime(2026, 1, 1, tzinfo=UTC)
     names = ["Ñandú_100%.PDF", "contrato.pdf", "Contrato 2.pdf", "foto.jpg"]
     for number, name in enumerate(names, start=1):
-        catalogue.add_document(a_document(number, name=name, created=start + timedelta(days=number)), BLOB)
+        catalogue.claim_document(a_document(number, name=name, created=start + timedelta(days=number)), BLOB)
     catalogue.update_document(replace(catalogue.document("d2", EVERYTHING), status=DocumentStatus.FAILED))
 
     def ids(**filters: Any) -> list[str]:
-        return [document.id for document in catalogue.documents(EVERYTHING, **filters)]
+        return [document.id for document in catalogue.documents(EVERYTHING, DocumentQuery(**filters))]
 
     assert ids() == ["d4", "d3", "d2", "d1"]
     assert ids(name="CONTRATO") == ["d3", "d2"]
     assert ids(name="nandu") == ids(name="ÑANDÚ") == ["d1"]
     assert ids(name="100%") == ["d1"]
     assert ids(name="_2") == ids(name="%jpg") == []  # no wildcards
-    assert ids(status=DocumentStatus.FAILED) == ["d2"]
+    assert ids(statuses=frozenset({DocumentStatus.FAILED})) == ["d2"]
     assert ids(limit=2) == ["d4", "d3"]
     assert ids(limit=2, offset=2) == ["d2", "d1"]
     assert ids(offset=3) == ["d1"]
-    assert ids(collection="legal", status=DocumentStatus.QUEUED, name="contrato", limit=5) == ["d3"]
+    assert ids(statuses=frozenset({DocumentStatus.QUEUED}), name="contrato", limit=5) == ["d3"]
+    assert ids(ids=frozenset({"d1", "d4", "d9"})) == ["d4", "d1"]
+    assert ids(ids=frozenset()) == ids(id_begins="%") == ids(sha256="f" * 64) == []
+    assert ids(id_begins="d", limit=2) == ["d4", "d3"]
+    assert ids(sha256=a_document(2).sha256) == ["d2"]
 
 
 @pytest.mark.parametrize(
@@ -396,23 +384,24 @@ def test_lists_are_newest_first_filtered_and_cut(catalogue: SqlCatalogue) -> Non
     ],
 )
 def test_any_name_can_be_kept_and_found(catalogue: SqlCatalogue, name: str) -> None:
-    kept = catalogue.add_document(a_document(name=name, owner=name, error=name), BLOB)
+    kept = catalogue.claim_document(a_document(name=name, owner=name, error=name), BLOB)[0]
     assert catalogue.document("d1", EVERYTHING).name == kept.name
-    assert [document.id for document in catalogue.versions("legal", name, EVERYTHING)] == ["d1"]
-    assert [document.id for document in catalogue.documents(EVERYTHING, name=name)] == ["d1"]
+    catalogue.claim_document(a_document(2, name=name), BLOB)
+    assert [document.id for document in catalogue.older_versions(catalogue.document("d2", EVERYTHING))] == ["d1"]
+    assert {document.id for document in catalogue.documents(EVERYTHING, DocumentQuery(name=name))} == {"d1", "d2"}
 
 
 # -- pages ------------------------------------------------------------------------------------
 
 
 def test_a_page_comes_back_as_it_was_given(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     catalogue.put_page("d1", a_page())
     assert catalogue.page("d1", 1, EVERYTHING) == a_page()
 
 
 def test_the_published_readings_blocks_are_kept_once(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     good = replace(a_page().readings[0], blocks=a_page().blocks)
     page = a_page(readings=(a_page().readings[1], good, good))
     catalogue.put_page("d1", page)
@@ -441,14 +430,14 @@ BLOCKS = st.builds(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_any_text_survives(catalogue: SqlCatalogue, blocks: tuple[Block, ...], reason: str) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     page = a_page(blocks=blocks, receipt=Receipt(reason), readings=())
     catalogue.put_page("d1", page)
     assert catalogue.page("d1", 1, EVERYTHING) == page
 
 
 def test_numbers_of_numpy_and_no_numbers_do_not_harm(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     odd = np.float32(0.5)
     reading = Reading(Reader.OCR, (), odd, odd, features={"ink": odd, "skew": float("nan"), "far": float("inf")})
     receipt = Receipt("r", (Decision("q", np.float64(1.5), odd, "o", "r"),), features={"ink": np.float64(2)})
@@ -462,7 +451,7 @@ def test_numbers_of_numpy_and_no_numbers_do_not_harm(catalogue: SqlCatalogue) ->
 
 
 def test_counters_follow_the_pages(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(pages=4), BLOB)
+    catalogue.claim_document(a_document(pages=4), BLOB)
 
     def counters() -> tuple[int, int, dict[str, int]]:
         document = catalogue.document("d1", EVERYTHING)
@@ -483,7 +472,7 @@ def test_counters_follow_the_pages(catalogue: SqlCatalogue) -> None:
 
 
 def test_pages_put_at_once_are_all_counted(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(pages=40), BLOB)
+    catalogue.claim_document(a_document(pages=40), BLOB)
     numbers = [*range(1, 41), *range(1, 11)]  # ten of them twice
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: catalogue.put_page("d1", a_page(number, reader=Reader.OCR)), numbers))
@@ -493,7 +482,7 @@ def test_pages_put_at_once_are_all_counted(catalogue: SqlCatalogue) -> None:
 
 
 def test_a_page_read_again_replaces_all_of_the_former(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     catalogue.put_page("d1", a_page())
     better = a_page(
         reader=Reader.VLM, status=PageStatus.READ, readings=(Reading(Reader.VLM, (), 0.97, 3.0, 0, 400, 900),)
@@ -504,7 +493,7 @@ def test_a_page_read_again_replaces_all_of_the_former(catalogue: SqlCatalogue) -
 
 
 def test_pages_come_in_order_however_many_and_hold_no_connection(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     total = 2 * PAGES_AT_ONCE + 3
     for number in reversed(range(1, total + 1)):
         catalogue.put_page("d1", a_page(number))
@@ -516,7 +505,7 @@ def test_pages_come_in_order_however_many_and_hold_no_connection(catalogue: SqlC
 
 
 def test_a_page_that_was_not_read_is_not_found(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     with pytest.raises(NotFound, match="no page 1 of the document d1"):
         catalogue.page("d1", 1, EVERYTHING)
     assert list(catalogue.pages("d1", EVERYTHING)) == []
@@ -532,14 +521,14 @@ def test_unfinished_documents_are_found_in_the_order_of_arrival(catalogue: SqlCa
     statuses = list(DocumentStatus)
     for number, status in enumerate(statuses):
         created = start - timedelta(days=number)
-        catalogue.add_document(a_document(number, status=status, created=created, collection=f"c{number}"), BLOB)
+        catalogue.claim_document(a_document(number, status=status, created=created, collection=f"c{number}"), BLOB)
     found = [document.status for document in catalogue.unfinished()]
     assert found == [DocumentStatus.READING, DocumentStatus.QUEUED]
 
 
 def test_reading_goes_on_after_a_crash_where_it_stopped(database_url: str) -> None:
     catalogue = SqlCatalogue.open(database_url)
-    catalogue.add_document(a_document(pages=3, status=DocumentStatus.READING), BLOB)
+    catalogue.claim_document(a_document(pages=3, status=DocumentStatus.READING), BLOB)
     catalogue.put_page("d1", a_page(1))
     catalogue.put_page("d1", a_page(3))
     catalogue.close()
@@ -550,7 +539,7 @@ def test_reading_goes_on_after_a_crash_where_it_stopped(database_url: str) -> No
 
 
 def test_a_document_read_again_shows_its_pages_until_each_is_replaced(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(pages=2), BLOB)
+    catalogue.claim_document(a_document(pages=2), BLOB)
     catalogue.put_page("d1", a_page(1))
     catalogue.put_page("d1", a_failed_page(2))
     catalogue.update_document(a_document(pages=2, status=DocumentStatus.PARTIAL, error="page 2", seconds=3.0))
@@ -567,8 +556,8 @@ def test_a_document_read_again_shows_its_pages_until_each_is_replaced(catalogue:
 
 
 def test_deleting_leaves_no_row(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(1), BLOB)
-    catalogue.add_document(a_document(2), "c" * 64)
+    catalogue.claim_document(a_document(1), BLOB)
+    catalogue.claim_document(a_document(2), "c" * 64)
     for document_id in ("d1", "d2"):
         catalogue.put_page(document_id, a_page(1))
         catalogue.record(Usage("page", "qwen", 100, collection="legal", document_id=document_id))
@@ -582,8 +571,8 @@ def test_deleting_leaves_no_row(catalogue: SqlCatalogue) -> None:
 
 
 def test_a_blob_is_let_go_with_its_last_document(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(1, collection="legal"), BLOB)
-    catalogue.add_document(a_document(1, id="copy", collection="press"), BLOB)
+    catalogue.claim_document(a_document(1, collection="legal"), BLOB)
+    catalogue.claim_document(a_document(1, id="copy", collection="press"), BLOB)
     assert list(catalogue.delete_document("d1", EVERYTHING)) == []
     assert catalogue.blob_in_use(BLOB)
     assert list(catalogue.delete_document("copy", EVERYTHING)) == [BLOB]
@@ -593,7 +582,7 @@ def test_a_blob_is_let_go_with_its_last_document(catalogue: SqlCatalogue) -> Non
 @pytest.mark.parametrize(("kind", "kept"), [("image", True), ("pdf", False)])
 def test_a_picture_in_a_chat_keeps_its_blob(catalogue: SqlCatalogue, kind: str, kept: bool) -> None:
     """The chat keeps the bytes of pictures only: a PDF dropped there lies in the catalogue alone."""
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     element = {"kind": kind, "key": f"e1/{BLOB}"}
     with catalogue._database.writing() as connection:
         insert = text("INSERT INTO elements (id, name, type, \"objectKey\") VALUES ('e1', 'n', :kind, :key)")
@@ -663,7 +652,7 @@ def test_usage_since_a_moment(catalogue: SqlCatalogue) -> None:
 
 def test_a_full_disk_says_so_and_loses_nothing(sqlite_catalogue: SqlCatalogue) -> None:
     """SQLite's own limit on its pages stands for the disk; the error is SQLite's real one."""
-    sqlite_catalogue.add_document(a_document(), BLOB)
+    sqlite_catalogue.claim_document(a_document(), BLOB)
     engine = sqlite_catalogue._database.engine
 
     def small(connection: sqlite3.Connection, *_: object) -> None:
@@ -688,7 +677,7 @@ def test_a_writer_that_does_not_finish_makes_the_next_one_say_busy(
 ) -> None:
     monkeypatch.setattr(database_module, "BUSY_SECONDS", 1)
     catalogue = SqlCatalogue.open(database_url)
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     other = SqlCatalogue.open(database_url)
     with other._database.writing() as connection:
         connection.execute(text("UPDATE documents SET error = 'slow' WHERE id = 'd1'"))
@@ -708,7 +697,7 @@ def test_a_catalogue_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     )
     catalogue._database.engine.dispose()
     with pytest.raises(Misconfigured, match="cannot be used"):
-        catalogue.add_document(a_document(), BLOB)
+        catalogue.claim_document(a_document(), BLOB)
     catalogue.close()
 
 
@@ -723,7 +712,7 @@ import os, signal, sys
 from assistant.core.catalogue import SqlCatalogue
 from assistant.core.domain import *
 catalogue = SqlCatalogue.open(sys.argv[1])
-catalogue.add_document(Document("d1", "a.pdf", "0" * 64, "legal", DocumentStatus.READING), "b" * 64)
+catalogue.claim_document(Document("d1", "a.pdf", "0" * 64, "legal", DocumentStatus.READING), "b" * 64)
 for number in range(1, 31):
     catalogue.put_page("d1", PageReading(number, Reader.NONE, PageStatus.BLANK, 1.0, (), Receipt("blank"), 0.1))
 os.kill(os.getpid(), signal.SIGKILL)
@@ -737,7 +726,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_whole_page_boxes_survive(catalogue: SqlCatalogue) -> None:
-    catalogue.add_document(a_document(), BLOB)
+    catalogue.claim_document(a_document(), BLOB)
     receipt = Receipt("r", (Decision("q", 0.1, 0.2, "o", "r", WHOLE_PAGE),))
     catalogue.put_page("d1", a_page(receipt=receipt))
     region = catalogue.page("d1", 1, EVERYTHING).receipt.decisions[0].region

@@ -25,7 +25,9 @@ from assistant.core.domain import (
     Reader,
     Reading,
     Receipt,
+    collection_name,
 )
+from assistant.core.errors import BadRequest
 
 SIDES = st.floats(allow_nan=False)
 BOXES = st.tuples(*[st.floats(0, 1)] * 4).map(lambda sides: Box.of(*sides))
@@ -114,6 +116,31 @@ def test_narrowing_never_widens() -> None:
     assert ana.narrowed("legal") == Access("ana", frozenset({"legal"}))
     assert ana.narrowed("medical").collections == frozenset()
     assert Access("root", None).narrowed("legal").collections == frozenset({"legal"})
+    assert ana.narrowed(" le\u200bgal\n").collections == frozenset({"legal"})
+    with pytest.raises(BadRequest):
+        ana.narrowed(" ")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("legal", "legal"),
+        ("  Recursos \t humanos\n", "Recursos humanos"),
+        ("Jur\u0069\u0301dico", "Jurídico"),
+        ("nul\0 and \udcff", "nul and"),
+        ("😀 2026", "😀 2026"),
+        ("x" * 100, "x" * 100),
+    ],
+)
+def test_a_collection_is_named_as_it_looks(given: str, kept: str) -> None:
+    assert collection_name(given) == kept
+    assert collection_name(kept) == kept
+
+
+@pytest.mark.parametrize("given", ["", " ", "\0\u200b", "*", "x" * 101])
+def test_what_names_no_collection(given: str) -> None:
+    with pytest.raises(BadRequest, match="1 to 100"):
+        collection_name(given)
 
 
 def test_a_chunk_is_searched_with_its_headings() -> None:

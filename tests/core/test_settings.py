@@ -61,7 +61,7 @@ def test_the_environment_wins_over_the_file_key_by_key(
 def test_a_section_may_come_as_json(toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     toml("[llm]\ntimeout = 7\n")
     monkeypatch.setenv("PERITO_LLM", '{"base_url": "http://host/v1", "model": "m"}')
-    monkeypatch.setenv("PERITO_AUTH__USERS", '[{"name": "ana", "password_hash": "h", "collections": ["legal"]}]')
+    monkeypatch.setenv("PERITO_AUTH__USERS", '[{"name": "ana", "password_hash": "h", "collections": [" legal "]}]')
     settings = load_settings()
     assert (settings.llm.base_url, settings.llm.timeout) == ("http://host/v1", 7)
     assert [(user.name, user.collections) for user in settings.auth.users] == [("ana", ["legal"])]
