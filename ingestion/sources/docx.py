@@ -15,10 +15,11 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.docxstyles import Marker, Style, Styles, roman
+from ingestion.sources.docxstyles import Style, Styles, roman
 from ingestion.sources.drawingml import chart_part, diagram_text, said_instead
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.inlays import inlay_of
+from ingestion.sources.lists import item, joined_lists
 from ingestion.sources.officemath import linear
 from ingestion.sources.package import Package, Relation
 from ingestion.sources.sections import Part, Section, sections, table_part
@@ -105,21 +106,6 @@ def _by_id(root: Element | None, name: str) -> dict[str, Element]:
     }  # fmt: skip
 
 
-def joined_lists(parts: Iterable[Part]) -> Iterator[Part]:
-    """Items that follow each other as one list."""
-    held: list[str] = []
-    for part in parts:
-        if part.kind is BlockKind.LIST:
-            held.append(part.text)
-            continue
-        if held:
-            yield Part(BlockKind.LIST, "\n".join(held))
-            held = []
-        yield part
-    if held:
-        yield Part(BlockKind.LIST, "\n".join(held))
-
-
 @dataclass(slots=True)
 class _Said:
     """What a paragraph says, and what hangs on it."""
@@ -198,7 +184,7 @@ class _Walk:
             numbered = f"{marker.text} {text}" if marker and marker.text and not marker.is_bullet else text
             return Part(BlockKind.HEADING, " ".join(numbered.split()), level=style.level)
         if marker is not None:
-            return Part(BlockKind.LIST, _item(marker, text))
+            return Part(BlockKind.LIST, item(marker, text))
         name = style.name.casefold()
         if name.startswith("toc ") and name[4:].isdigit():
             return Part(BlockKind.LIST, "  " * (int(name[4:]) - 1) + "- " + " ".join(text.split()))
@@ -445,14 +431,6 @@ def _heads(table: Table) -> int:
     first = table.rows[0]
     deep = max((cell.rows for cell in first), default=1)
     return deep if deep <= 3 and any(cell.columns > 1 for cell in first) and deep < len(table.rows) else 1
-
-
-def _item(marker: Marker, text: str) -> str:
-    sign = marker.text or "-"
-    lines = text.split("\n")
-    return "\n".join(
-        ["  " * marker.depth + f"{sign} {lines[0]}", *("  " * (marker.depth + 1) + line for line in lines[1:])]
-    )
 
 
 def _symbol(element: Element) -> str:

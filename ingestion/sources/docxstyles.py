@@ -88,7 +88,7 @@ class Styles:
         name = value(kid(raw, "w:name"), "w:val", style_id)
         level, own = _outline(properties), _numbering(properties)
         if level is None:
-            level = _level_by_name(name) or based.level
+            level = heading_level(name) or based.level
         numbering = based.numbering
         if own is not None:
             above = based.numbering or ("", 0)
@@ -154,7 +154,8 @@ def _outline(properties: Element | None) -> int | None:
     return min(outline + 1, _DEEPEST) if 0 <= outline < 9 else 0
 
 
-def _level_by_name(name: str) -> int:
+def heading_level(name: str) -> int:
+    """The level that a style's name tells: "heading 2", "Title"; 0 for none."""
     if name.casefold() == "title":
         return 1
     found = _HEADING_NAME.match(name)

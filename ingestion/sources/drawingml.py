@@ -19,7 +19,8 @@ _MOST_SERIES = 40
 def chart_part(root: Element | None) -> Part | None:
     """The data a chart shows as a table, one row a category and one column a series; None without any."""
     plot = kid(root, "c:chart", "c:plotArea")
-    series = [each for kind in plot if kind.tag.endswith("Chart") for each in kids(kind, "c:ser")] if plot else []
+    kinds = plot if plot is not None else ()
+    series = [each for kind in kinds if kind.tag.endswith("Chart") for each in kids(kind, "c:ser")]
     columns = [_series(each) for each in series[:_MOST_SERIES]]
     if not any(points for _, _, points in columns):
         return None

@@ -12,7 +12,7 @@ from assistant.core.settings import LimitSettings
 if TYPE_CHECKING:
     from ingestion.sources import Source
 
-READ = frozenset({"docx", "pptx", "xlsx", "xlsb"})  # kinds that ``open_office`` takes
+READ = frozenset({"docx", "pptx", "xlsx", "xlsb", "odf"})  # kinds that ``open_office`` takes
 _LIST = "[Content_Types].xml"
 _LONGEST_LIST = 5_000_000  # bytes
 _MAIN_PARTS = (
@@ -55,7 +55,7 @@ def _beginning(archive: zipfile.ZipFile, part: str, most: int) -> bytes:
 
 
 def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Source:
-    """An office file of a kind that ``office_kind`` told. BadInput."""
+    """An office file of a kind that ``office_kind`` told, or "rtf". BadInput."""
     if kind == "docx":
         from ingestion.sources.docx import DocxSource
 
@@ -68,4 +68,12 @@ def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Sour
         from ingestion.sources.pptx import PptxSource
 
         return PptxSource(path, name, limits)
+    if kind == "rtf":
+        from ingestion.sources.rtf import RtfSource
+
+        return RtfSource(path, name, limits)
+    if kind == "odf":
+        from ingestion.sources.odf import open_odf
+
+        return open_odf(path, name, limits)
     raise UnsupportedFile(f"{name} is a binary Excel workbook (.xlsb), which is not read", "Save it as .xlsx")
