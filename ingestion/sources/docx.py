@@ -168,7 +168,7 @@ class _Walk:
         self._runs(paragraph, said, depth)
         text = self._carried + "".join(said.text).strip("\n")
         self._carried = ""
-        if kid(paragraph, "w:pPr", "w:rPr", "w:del") is not None:  # its end is deleted: the next one goes on with it
+        if _goes_on(kid(paragraph, "w:pPr")):
             self._carried, text = text, ""
         if text.strip():
             part = self._part(text.strip(), style, said)
@@ -211,7 +211,7 @@ class _Walk:
 
     def _run(self, run: Element, said: _Said, depth: int) -> None:
         properties = kid(run, "w:rPr")
-        unseen = _is_on(kid(properties, "w:vanish")) or _is_on(kid(properties, "w:webHidden"))
+        unseen = _is_on(kid(properties, "w:vanish"))
         for child in run:
             if child.tag == "w:fldChar":
                 self._field(child, said)
@@ -368,6 +368,12 @@ class _Walk:
             elif part.text:
                 texts.append(part.text)
         return "\n".join(texts)
+
+
+def _goes_on(properties: Element | None) -> bool:
+    """Whether the next paragraph goes on with this one: its end is deleted, or it is a large first letter."""
+    drop_cap = value(kid(properties, "w:framePr"), "w:dropCap", "none")
+    return kid(properties, "w:rPr", "w:del") is not None or drop_cap != "none"
 
 
 def _within(element: Element, *, wrapped: bool = False) -> Iterator[Element]:

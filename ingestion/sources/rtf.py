@@ -12,10 +12,10 @@ from pathlib import Path
 from assistant.core.domain import BlockKind
 from assistant.core.errors import TooLarge, UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.docxstyles import heading_level
+from ingestion.sources.docxstyles import Marker, heading_level
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.inlays import inlay_of
-from ingestion.sources.lists import joined_lists
+from ingestion.sources.lists import item, joined_lists
 from ingestion.sources.rtftables import RtfTable
 from ingestion.sources.sections import Part, sections, table_part
 
@@ -39,7 +39,19 @@ _SKIPPED = frozenset(
     {"colortbl", "info", "nonshppict", "sn", "sv", "fldinst", "xe", "tc", "rxe", "bkmkstart", "bkmkend", "objdata"}
     | {"themedata", "datastore", "listtable", "listoverridetable", "revtbl", "rsidtbl", "filetbl", "ftnsep", "ftnsepc"}
     | {"ftncn", "aftnsep", "aftnsepc", "aftncn", "pntxtb", "pntxta", "private", "template", "latentstyles", "atnid"}
-    | {"atnref", "atndate", "atntime", "atnparent", "annotationref", "upr", "objclass", "objname", "blipuid", "picprop"}
+    | {
+        "atnref",
+        "atndate",
+        "atntime",
+        "atnparent",
+        "annotationref",
+        "upr",
+        "objclass",
+        "objname",
+        "nonesttables",
+        "blipuid",
+        "picprop",
+    }
 )
 _STARRED = frozenset({"shppict", "shpinst", "shptxt", "annotation", "atnauthor", "footnote", "pnseclvl"})
 _HEADS = frozenset({"header", "headerl", "headerr", "headerf"})
@@ -81,6 +93,7 @@ class _Paragraph:
     level: int = -1
     in_table: bool = False
     marker: str = ""
+    depth: int = 0  # of a list item
 
 
 @dataclass(slots=True)
@@ -290,6 +303,8 @@ class _Reader:
             self._paragraph.style = amount or 0
         elif word == "outlinelevel":
             self._paragraph.level = amount or 0
+        elif word == "ilvl":
+            self._paragraph.depth = min(9, max(0, amount or 0))
         elif word == "intbl":
             self._paragraph.in_table = True
         elif word in ("sect", "page"):
@@ -393,8 +408,8 @@ class _Reader:
             title = f"{marker} {text}" if any(letter.isalnum() for letter in marker) else text
             return Part(BlockKind.HEADING, " ".join(title.split()), level=min(6, found))
         if marker:
-            sign = marker if any(letter.isalnum() for letter in marker) else "-"
-            return Part(BlockKind.LIST, f"{sign} {text}")
+            is_number = len(marker) > 1 and any(letter.isalnum() for letter in marker)  # "o" is a bullet of a font
+            return Part(BlockKind.LIST, item(Marker(marker if is_number else "-", self._paragraph.depth), text))
         return Part(BlockKind.PARAGRAPH, text)
 
     def _end_table(self) -> None:
