@@ -183,7 +183,7 @@ PERMISSIVE = re.compile(
     r"cnri|wtfpl|mpl|mozilla", re.I,
 )  # fmt: skip
 # Weak copyleft, used unchanged as packages of their own: named in NOTICE. MPL-2.0 binds only its own files.
-LESSER = {"crc32c", "python-bidi"}
+LESSER = {"crc32c", "pi-heif", "python-bidi"}
 # Their metadata say nothing; looked up in the package itself.
 SILENT: dict[str, str] = {}
 

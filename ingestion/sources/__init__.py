@@ -13,6 +13,8 @@ from assistant.core.settings import LimitSettings
 from ingestion.pages import Page
 from ingestion.sources.sniffing import sniff
 
+HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".shtml", ".php", ".asp", ".aspx", ".jsp")
+
 
 class Source(Protocol):
     """An open file, one page at a time; a context manager. Thread-safe."""
@@ -88,6 +90,10 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         from ingestion.sources.office import open_office
 
         return open_office(found.detail, path, name, limits)
+    if found.kind == "html" and (not found.detail or Path(name).suffix.lower() in HTML_SUFFIXES):
+        from ingestion.sources.html import HtmlSource
+
+        return HtmlSource(path, name, limits)
     if found.kind == "encrypted":
         raise EncryptedFile(
             f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"

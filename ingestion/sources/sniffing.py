@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ingestion.sources.office import READ, office_kind
 
-_HEAD = 4096
+_HEAD = 16_384
 _PICTURES = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
     (b"\xff\xd8\xff", "JPEG"),
@@ -21,7 +21,6 @@ _PICTURES = (
     (b"GIF89a", "GIF"),
 )
 _NAMED = (
-    (b"{\\rtf", "a Rich Text (RTF) document"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"\x1f\x8b", "a gzip archive"),
@@ -49,11 +48,15 @@ _OFFICE = (
     ("META-INF/container.xml", "an EPUB book"),
     ("content.xml", "an OpenDocument file (.odt, .ods, .odp)"),
 )
+_PAGES = (b"<!doctype html", b"<html", b"<head", b"<body", b"<meta", b"<title")
+_FRAGMENT = re.compile(rb"<(?:div|p|table|h[1-6]|section|article|main|style|script|link|font|center|ul|ol|base)[\s>]")
+_PREAMBLE = re.compile(rb"\A(?:<!--.*?-->\s*|<\?xml-(?:model|stylesheet)[^>]*>\s*)+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "text",
+    """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
+    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "text",
     "encrypted" (an Office file behind a password), or "other" (``detail``: what it seems to be, with its article)."""
 
     kind: str
@@ -84,11 +87,20 @@ def _is_bitmap(head: bytes, size: int) -> bool:
     return header in (12, 40, 52, 56, 64, 108, 124) and 26 <= offset < size
 
 
+def _as_bytes(head: bytes) -> bytes:
+    """The beginning of a text in UTF-8, whatever it is marked as."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return head[: len(head) // 2 * 2].decode("utf-16", "replace").encode()
+    return head.removeprefix(b"\xef\xbb\xbf")
+
+
 def _other(head: bytes, path: Path) -> Format:
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive(path)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         return _compound(path)
+    if head.startswith(b"{\\rtf"):
+        return Format("office", "rtf")
     if head[4:8] == b"ftyp":
         return Format("other", _BRANDS.get(head[8:12].lower(), "a video or sound recording"))
     if head[:4] == b"RIFF":
@@ -135,11 +147,14 @@ def _compound(path: Path) -> Format:
 
 def _markup(head: bytes) -> Format:
     """Text that is really another format, read by its rules (HTML hides text, mail is encoded)."""
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1000].lower()
-    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
-        return Format("other", "a web page (HTML)")
-    if start.startswith(b"<?xml") or start.startswith(b"<svg"):
-        return Format("other", "a web page (HTML)" if b"<html" in start else "an XML file")
+    start = _as_bytes(head).lstrip(b" \t\r\n").lower()
+    start = _PREAMBLE.sub(b"", start, count=1)
+    if start.startswith(_PAGES) or (start.startswith(b"<?xml") and re.search(rb"<html[\s>]", start)):
+        return Format("html")
+    if _FRAGMENT.match(start):
+        return Format("html", "fragment")
+    if start.startswith((b"<?xml", b"<svg")):
+        return Format("other", "an XML file")
     if re.search(rb"^(mime-version|content-type|received|message-id):", start, re.MULTILINE) and re.match(
         rb"[a-z-]+: ", start
     ):
