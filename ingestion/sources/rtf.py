@@ -293,7 +293,7 @@ class _Reader:
         elif word == "plain":
             self._state.hidden = self._state.deleted = False
             self._state.codepage = ""
-        else:
+        elif self._state.place not in _NAMED:
             self._paragraph_word(word, amount)
 
     def _paragraph_word(self, word: str, amount: int | None) -> None:
