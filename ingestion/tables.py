@@ -5,9 +5,10 @@ Nothing but text and spans goes into the HTML: no attributes, scripts or links r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import pairwise
 
 LARGEST_SPAN = 100  # who writes colspan="9999" must not cost us a million cells
 MOST_CELLS = 20_000
@@ -68,6 +69,31 @@ class Table:
         lines = [pipe_row(row) for row in (names, *grid[head:])]
         return "\n".join([lines[0], "|" + " --- |" * len(names), *lines[1:]])
 
+    def cut(self, bounds: Sequence[int], *, with_head: bool = True) -> Iterator[Table]:
+        """Its rows below the head, from each bound to the next, as tables under the head (unless told otherwise).
+        A cell that reaches over a cut stands on both sides of it."""
+        by_row: list[list[tuple[int, int, Cell]]] = [[] for _ in self.rows]
+        for top, left, cell in self._placed():
+            by_row[top].append((top, left, cell))
+        head = _rows_of([each for row in by_row[: self.head] for each in row], 0, self.head) if with_head else []
+        reaching: list[tuple[int, int, Cell]] = [each for row in by_row[: bounds[0]] for each in row]
+        for start, end in pairwise(bounds):
+            reaching = [each for each in reaching if each[0] + each[2].rows > start]
+            reaching += [each for row in by_row[start:end] for each in row]
+            yield Table([*head, *_rows_of(reaching, start, end)], self.caption)
+
+    def _placed(self) -> Iterator[tuple[int, int, Cell]]:
+        """Every cell with its first row and column."""
+        taken: set[tuple[int, int]] = set()
+        for top, row in enumerate(self.rows):
+            left = 0
+            for cell in row:
+                while (top, left) in taken:
+                    left += 1
+                yield top, left, cell
+                taken |= {(r, c) for r in range(top, top + cell.rows) for c in range(left, left + cell.columns)}
+                left += cell.columns
+
     @property
     def head(self) -> int:
         """How many rows at the top are its head: those of heading cells, at least one, at most three."""
@@ -77,6 +103,15 @@ class Table:
                 break
             headings += 1
         return max(1, headings)
+
+
+def _rows_of(placed: Sequence[tuple[int, int, Cell]], start: int, end: int) -> list[list[Cell]]:
+    rows: list[list[tuple[int, Cell]]] = [[] for _ in range(start, end)]
+    for top, left, cell in placed:
+        first, last = max(top, start), min(top + cell.rows, end)
+        if first < last:
+            rows[first - start].append((left, replace(cell, rows=last - first)))
+    return [[cell for _, cell in sorted(row, key=lambda placed: placed[0])] for row in rows]
 
 
 def pipe_row(texts: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ the boxes, so that a citation's box fits the drawing on any machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, Reader
-from ingestion.tables import Table, pipe_row, table_of
+from ingestion.tables import Table, pipe_row
 
 WIDTH, HEIGHT = 595.0, 842.0  # of the page a section is drawn on: A4 in points
 COLUMNS, ROWS = 110, 64
@@ -122,31 +122,24 @@ def _fits(text: str) -> bool:
 
 
 def _table_pieces(table: Table) -> Iterator[Part]:
-    """The table in tables that each fit a section and repeat its head. What is too long for that becomes text."""
-    grid, head = table.grid(), table.head
-    repeated = grid[:head] if sum(len(pipe_row(row)) for row in grid[:head]) <= _MOST_CHARACTERS // 3 else []
-    held: list[list[str]] = []
-    characters = rows = 0
-    for index, row in enumerate(grid):
-        line = pipe_row(row)
-        if held and (characters + len(line) > _MOST_CHARACTERS or rows + len(wrap(line)) >= ROWS):
-            yield from _table_piece(held, head)
-            held = list(repeated) if index >= head else []
-            characters, rows = sum(len(pipe_row(each)) + 1 for each in held), sum(len(wrap(pipe_row(e))) for e in held)
-        if not held or not characters:
-            characters, rows = 6 * len(row) + 4, 1 + len(wrap("|" + " --- |" * len(row)))  # the line under the head
-        held.append(row)
-        characters, rows = characters + len(line) + 1, rows + len(wrap(line))
-    if held:
-        yield from _table_piece(held, head)
-
-
-def _table_piece(rows: Sequence[Sequence[str]], head: int) -> Iterator[Part]:
-    piece = table_part(table_of(rows, head))
-    if _fits(piece.text):
-        yield piece
-    else:
-        yield from _text_pieces(piece)
+    """The table in tables that each fit a section and repeat its head, cells cut where the rows are. A piece that is
+    too long for that becomes text."""
+    lines = [pipe_row(row) for row in table.grid()]
+    above = [*lines[: table.head], "|" + " --- |" * lines[0].count(" |")]
+    if sum(len(line) for line in above) > _MOST_CHARACTERS // 3:
+        above = above[-1:]
+    used = sum(len(line) + 1 for line in above), sum(len(wrap(line)) for line in above)
+    bounds, (characters, rows) = [table.head], used
+    for index in range(table.head, len(lines)):
+        more = len(lines[index]) + 1, len(wrap(lines[index]))
+        if index > bounds[-1] and (characters + more[0] > _MOST_CHARACTERS or rows + more[1] >= ROWS):
+            bounds.append(index)
+            characters, rows = used
+        characters, rows = characters + more[0], rows + more[1]
+    if len(above) == 1:  # too long to be repeated: the head is rows like others
+        bounds[0] = 0
+    for piece in table.cut([*bounds, len(lines)], with_head=len(above) > 1):
+        yield from [table_part(piece)] if _fits(piece.markdown()) else _text_pieces(table_part(piece))
 
 
 def _text_pieces(part: Part) -> Iterator[Part]:
