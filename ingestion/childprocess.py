@@ -89,10 +89,9 @@ class ChildProcess:
         messages: Sequence[bytes | memoryview],
         bounds: Bounds,
         cancelled: threading.Event | None = None,
-        replies: int = 1,
-    ) -> list[bytearray]:
-        """Send ``messages`` and wait for as many ``replies``. ProcessGone, OutOfMemory, OutOfTime and Cancelled
-        leave the process to be killed."""
+    ) -> bytearray:
+        """Send ``messages``, maybe none, and wait for one. ProcessGone, OutOfMemory, OutOfTime and Cancelled leave
+        the process to be killed."""
         deadline = time.monotonic() + PATIENCE * bounds.seconds
         cpu_limit = self._cpu_seconds() + bounds.seconds
         self._most_data = 0
@@ -107,7 +106,7 @@ class ChildProcess:
         try:
             for message in messages:
                 self._channel.send(message, still_worth_it)
-            return [self._channel.receive(still_worth_it) for _ in range(replies)]
+            return self._channel.receive(still_worth_it)
         except EOFError:
             raise self._ending(bounds.memory) from None
 

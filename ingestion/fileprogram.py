@@ -19,9 +19,11 @@ import psutil
 from assistant.core.errors import PeritoError, UnreadableFile
 from ingestion import childprogram
 from ingestion.firstlook import About, look_at
-from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Look, Opening, Order, Terms
+from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Look, Opening, Order, Peeking, Terms
 from ingestion.pages import Page
 from ingestion.sources import Source, open_source, unlock
+from ingestion.sources.pdf import PdfSource
+from ingestion.wire import Channel
 
 KEPT = 8  # pages in flight, which may be drawn after they were looked at
 
@@ -29,8 +31,9 @@ KEPT = 8  # pages in flight, which may be drawn after they were looked at
 class Desk:
     """The file that is open."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, channel: Channel) -> None:
         self._terms = terms
+        self._channel = channel
         self._opening: Opening | None = None
         self._source: Source | None = None
         self._copy: BinaryIO | None = None
@@ -63,7 +66,17 @@ class Desk:
         self._opening = order
         source = open_source(order.path, name=order.name, password=order.password, limits=self._terms.limits)
         self._source = self._open.enter_context(source)
+        if isinstance(source, PdfSource):
+            source.may_peek = self._may_peek
         return About(source.page_count, source.media_type, source.damage)
+
+    def _may_peek(self, number: int) -> bool:
+        """Tell the server whose fault it will be when this goes wrong."""
+        assert self._opening is not None, "no file is open"
+        if number in self._opening.shunned:
+            return False
+        childprogram.answer(self._channel, pickle.dumps(Peeking(number)))
+        return True
 
     def _page(self, number: int) -> Page:
         assert self._source is not None, "no file is open"
@@ -86,7 +99,7 @@ def main(descriptor: int) -> None:
     _load_libraries()
     _limit_memory(terms.limits.file_memory_mb * 1_000_000)
     childprogram.answer(channel, b"ready")
-    desk = Desk(terms)
+    desk = Desk(terms, channel)
     orders = childprogram.orders(channel, parts=1)
     while True:
         order: Order = pickle.loads(orders.get()[0])
@@ -96,7 +109,7 @@ def main(descriptor: int) -> None:
 
 def _load_libraries() -> None:
     """Before the first file is waited for."""
-    for kind in ("pdf", "pictures", "plain"):
+    for kind in ("pictures", "plain"):
         importlib.import_module(f"ingestion.sources.{kind}")
 
 

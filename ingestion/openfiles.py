@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -63,6 +63,7 @@ class Opening:
     path: Path
     name: str
     password: str
+    shunned: frozenset[int] = frozenset()  # pages not to be loaded on the way to others
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,22 @@ class Closing:
 
 
 Order = Opening | Look | Drawing | Copy | Closing
+
+
+@dataclass(frozen=True, slots=True)
+class Peeking:
+    """What may come before an answer: another page is loaded on the way, to compare running heads."""
+
+    number: int
+
+
+class PeekFailed(Exception):
+    """Another page than the one that was wanted broke a limit (then ``error`` says which), or ended the process."""
+
+    def __init__(self, number: int, error: Exception) -> None:
+        super().__init__(number)
+        self.number = number
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +152,13 @@ class FileProcess:
         """The answer's value and bytes. PeritoError as the process says; ProcessGone, OutOfTime and Cancelled leave
         the process to be killed."""
         self.files += isinstance(order, Opening)
-        header, data = self._child.ask([pickle.dumps(order)], self._bounds(seconds), cancelled, replies=2)
-        answer: Answer = pickle.loads(header)
+        answer = self._heard([pickle.dumps(order)], seconds, cancelled)
+        while isinstance(answer, Peeking):
+            try:
+                answer = self._heard([], seconds, cancelled)
+            except (ProcessGone, OutOfTime) as error:
+                raise PeekFailed(answer.number, error) from None
+        data = self._child.ask([], self._bounds(seconds), cancelled)
         self.resident = answer.resident
         if answer.trace:
             log.error("%s: %s", type(order).__name__, answer.trace)
@@ -147,6 +169,9 @@ class FileProcess:
     def kill(self) -> None:
         """End it now, whatever it does."""
         self._child.kill()
+
+    def _heard(self, messages: list[bytes], seconds: float, cancelled: threading.Event | None) -> Answer | Peeking:
+        return pickle.loads(self._child.ask(messages, self._bounds(seconds), cancelled))
 
     def _bounds(self, seconds: float) -> Bounds:
         return Bounds(seconds, self._terms.limits.file_memory_mb * 1e6)
@@ -163,6 +188,7 @@ class OpenFile:
         self._opening = opening
         self._limits = limits
         self._process: FileProcess | None = None
+        self._lost: dict[int, TooLarge] = {}
         self._described: About | None = None  # by the process there is now
         self._closed = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="file")
@@ -220,8 +246,8 @@ class OpenFile:
 
     def _do(self, failure: str, task: Callable[[], T]) -> T:
         """``task`` with the file open. Where its process ends, it is tried once more in a fresh one."""
-        ending = ""
-        for _ in range(TRIES):
+        tries_left = TRIES
+        while True:
             if self._closed.is_set():
                 raise Cancelled
             try:
@@ -229,13 +255,17 @@ class OpenFile:
                 return task()
             except PeritoError:
                 raise
+            except PeekFailed as failed:  # no fault of the page that was wanted
+                self._drop()
+                self._shun(failed)
             except ProcessGone as gone:
                 self._drop()
-                ending = str(gone)
+                tries_left -= 1
+                if not tries_left:
+                    raise UnreadableFile(f"{failure}: the process that tried {gone}, twice") from None
             except BaseException:  # nobody waits for it any more, or it cannot be told how far the process is
                 self._drop()
                 raise
-        raise UnreadableFile(f"{failure}: the process that tried {ending}, twice")
 
     def _opened(self) -> About:
         about = self._described
@@ -244,7 +274,17 @@ class OpenFile:
             self._described = about
         return about
 
+    def _shun(self, failed: PeekFailed) -> None:
+        """Load a page no more on the way to others; what it does over the limits, it would do again."""
+        number = failed.number
+        self._opening = replace(self._opening, shunned=self._opening.shunned | {number})
+        too_large = self._too_large(failed.error, self._what(number), "page")
+        if too_large is not None:
+            self._lost[number] = too_large
+
     def _page(self, number: int, order: Order) -> tuple[Any, bytearray]:
+        if number in self._lost:
+            raise self._lost[number]
         return self._bounded(order, self._what(number), "page")
 
     def _copy(self, copy: BinaryIO) -> None:
@@ -254,20 +294,26 @@ class OpenFile:
             copy.write(data)
 
     def _bounded(self, order: Order, what: str, kind: str) -> tuple[Any, bytearray]:
-        """The answer to ``order``. TooLarge where a limit ends it; ProcessGone, Cancelled."""
-        seconds = self._limits.page_seconds if kind == "page" else self._limits.open_seconds
-        advice = "Save it anew in the program that made it and send that copy. If it has to be so, raise limits."
+        """The answer to ``order``. TooLarge where a limit ends it; ProcessGone, PeekFailed, Cancelled."""
         try:
-            return self._running().done(order, seconds, self._closed)
-        except OutOfMemory:
+            return self._running().done(order, self._seconds(kind), self._closed)
+        except (OutOfMemory, OutOfTime) as error:
             self._drop()
+            raise self._too_large(error, what, kind) or error from None
+
+    def _too_large(self, error: Exception, what: str, kind: str) -> TooLarge | None:
+        """What to say of ``what``, which broke a limit; None where it did not."""
+        advice = "Save it anew in the program that made it and send that copy. If it has to be so, raise limits."
+        if isinstance(error, OutOfMemory):
             memory = self._limits.file_memory_mb
-            raise TooLarge(f"{what} takes more than {memory} MB of memory", f"{advice}file_memory_mb") from None
-        except OutOfTime:
-            self._drop()
-            raise TooLarge(
-                f"{what} takes more than {seconds:g} seconds of computing", f"{advice}{kind}_seconds"
-            ) from None
+            return TooLarge(f"{what} takes more than {memory} MB of memory", f"{advice}file_memory_mb")
+        if isinstance(error, OutOfTime):
+            seconds = self._seconds(kind)
+            return TooLarge(f"{what} takes more than {seconds:g} seconds of computing", f"{advice}{kind}_seconds")
+        return None
+
+    def _seconds(self, kind: str) -> float:
+        return self._limits.page_seconds if kind == "page" else self._limits.open_seconds
 
     def _running(self) -> FileProcess:
         if self._process is None:
@@ -323,6 +369,11 @@ class FilePool:
     def pids(self) -> list[int]:
         """The processes there are now."""
         return self._processes.pids
+
+    @property
+    def idle(self) -> int:
+        """How many of them wait for a file."""
+        return self._processes.idle
 
     def close(self) -> None:
         """End all processes; what was still asked of a file fails."""

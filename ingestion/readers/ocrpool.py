@@ -66,7 +66,7 @@ class OcrProcess:
     def wait_until_ready(self) -> None:
         """Until its models are loaded. ProcessGone, OutOfTime; Misconfigured where there are no models."""
         bounds = Bounds(START_SECONDS, self._most_memory)
-        reply: Reply = pickle.loads(self._child.ask([pickle.dumps(self._settings)], bounds)[0])
+        reply: Reply = pickle.loads(self._child.ask([pickle.dumps(self._settings)], bounds))
         if reply.error is not None:
             raise reply.error
 
@@ -74,7 +74,7 @@ class OcrProcess:
         """Have one page read. ProcessGone, OutOfTime and Cancelled leave the process to be killed."""
         self.pages += 1
         bounds = Bounds(self._settings.page_seconds, self._most_memory)
-        return pickle.loads(self._child.ask([pickle.dumps(job), pixels], bounds, cancelled)[0])
+        return pickle.loads(self._child.ask([pickle.dumps(job), pixels], bounds, cancelled))
 
     def kill(self) -> None:
         """End it now, whatever it does."""

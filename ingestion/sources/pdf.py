@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ class PdfSource:
         self._file = PdfFile(path, name, password)
         self.damage = self._file.damage
         self._heads = RunningHeads(self._file.page_count, self._peek)
+        self.may_peek: Callable[[int], bool] = lambda _: True  # asked before another page is loaded on the way
         try:
             self._check(path)
         except BaseException:
@@ -71,6 +72,8 @@ class PdfSource:
 
     def _peek(self, number: int) -> Sequence[Line]:
         """The lines of another page, to compare its edges; none when it cannot be loaded."""
+        if not self.may_peek(number):
+            return []
         try:
             return read_lines(self._file.read(number))[0]
         except UnreadableFile:

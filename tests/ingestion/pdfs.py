@@ -11,10 +11,11 @@ A4 = (0, 0, 595, 842)
 
 @dataclass(frozen=True)
 class PdfPage:
-    content: str
+    content: str | bytes
     media: tuple[float, ...] = A4
     crop: tuple[float, ...] | None = None
     rotate: int = 0
+    filter: str = ""
 
 
 def text_at(x: float, y: float, text: str, size: float = 12, extra: str = "") -> str:
@@ -23,24 +24,34 @@ def text_at(x: float, y: float, text: str, size: float = 12, extra: str = "") ->
     return f"q BT {extra} /F1 {size} Tf {x} {y} Td ({escaped}) Tj ET Q\n"
 
 
-def write_pdf(path: Path, pages: Sequence[PdfPage]) -> Path:
-    """A plain PDF 1.4 with one font, Helvetica in Windows-1252."""
+def write_pdf(path: Path, pages: Sequence[PdfPage], forms: Sequence[str] = ()) -> Path:
+    """A plain PDF 1.4 with one font, Helvetica in Windows-1252. ``forms`` are pieces that pages and later forms may
+    draw by their names /X0, /X1, …"""
     kids = " ".join(f"{4 + 2 * index} 0 R" for index in range(len(pages)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Count {len(pages)} /Kids [{kids}] >>".encode(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
     ]
+    first = 4 + 2 * len(pages)
+    named = " ".join(f"/X{index} {first + index} 0 R" for index in range(len(forms)))
+    resources = f"/Resources << /Font << /F1 3 0 R >> /XObject << {named} >> >>"
     for index, page in enumerate(pages):
         crop = f"/CropBox [{' '.join(map(str, page.crop))}]" if page.crop else ""
         media = " ".join(map(str, page.media))
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [{media}] {crop} /Rotate {page.rotate} "
-            f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * index} 0 R >>".encode()
+            f"{resources} /Contents {5 + 2 * index} 0 R >>".encode()
         )
-        body = page.content.encode("cp1252")
-        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(body), body))
+        objects.append(_stream(page.content, f"/Filter {page.filter}" if page.filter else ""))
+    kind = f"/Type /XObject /Subtype /Form /BBox [0 0 {A4[2]} {A4[3]}] {resources}"
+    objects += [_stream(form, kind) for form in forms]
     return _assembled(path, objects)
+
+
+def _stream(content: str | bytes, entries: str) -> bytes:
+    body = content if isinstance(content, bytes) else content.encode("cp1252")
+    return b"<< /Length %d %s >>\nstream\n%s\nendstream" % (len(body), entries.encode(), body)
 
 
 def _assembled(path: Path, objects: Sequence[bytes]) -> Path:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from assistant.core.settings import OcrSettings
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.ocrpool import OcrPool, OcrProcess, Reply, usable_processes
 from tests.documents import shared
+from tests.ingestion.processes import cpu_seconds, is_busy, is_gone, kill_when_busy, until
 
 
 def page() -> Image.Image:
@@ -32,45 +32,18 @@ def dense_page() -> Image.Image:
     return Image.open(shared("scan_clean/linn.png")).convert("RGB")
 
 
-async def _until(true: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        await asyncio.sleep(0.02)
-
-
-def _is_busy(pid: int, before: float) -> bool:
-    try:
-        return sum(psutil.Process(pid).cpu_times()[:2]) > before + 0.3
-    except psutil.Error:
-        return False
-
-
-def _cpu(pid: int) -> float:
-    return sum(psutil.Process(pid).cpu_times()[:2])
-
-
-def _is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-async def _kill_when_busy(pid: int, before: float) -> None:
-    await _until(lambda: _is_busy(pid, before))
-    os.kill(pid, signal.SIGKILL)
-
-
 async def test_a_process_killed_in_the_middle_of_a_page_costs_a_retry() -> None:
     reader = OcrReader(OcrSettings(processes=1))
     try:
         await reader.warm()
         (first,) = reader.pids
         reading = asyncio.create_task(reader.read(dense_page()))
-        await _kill_when_busy(first, _cpu(first))
+        await kill_when_busy(first, cpu_seconds(first))
         assert "LinnSequencer" in (await reading).blocks[0].text
         (second,) = reader.pids
         assert second != first
         os.kill(second, signal.SIGKILL)  # while it has nothing to do: that is no page's fault
-        await _until(lambda: _is_gone(second))
+        await until(lambda: is_gone(second))
         assert (await reader.read(page())).blocks
     finally:
         await reader.aclose()
@@ -80,7 +53,7 @@ async def test_a_process_killed_while_it_starts_costs_no_page() -> None:
     reader = OcrReader(OcrSettings(processes=1))
     try:
         reading = asyncio.create_task(reader.read(page()))
-        await _until(lambda: bool(reader.pids))
+        await until(lambda: bool(reader.pids))
         (first,) = reader.pids
         os.kill(first, signal.SIGKILL)
         assert (await reading).blocks
@@ -116,7 +89,7 @@ async def test_a_page_that_takes_too_long_is_given_up_and_its_process_ended() ->
         with pytest.raises(WorkerDied, match=r"longer than 1 seconds of computing.*ocr\.page_seconds"):
             await reader.read(page())
         assert reader.pids == []
-        assert _is_gone(pid)
+        assert is_gone(pid)
     finally:
         await reader.aclose()
 
@@ -126,16 +99,16 @@ async def test_a_cancelled_page_frees_its_process() -> None:
     try:
         await reader.warm()
         (pid,) = reader.pids
-        before = _cpu(pid)
+        before = cpu_seconds(pid)
         task = asyncio.create_task(reader.read(dense_page()))
-        await _until(lambda: _is_busy(pid, before))
+        await until(lambda: is_busy(pid, before))
         waiting = asyncio.create_task(reader.read(dense_page()))
         await asyncio.sleep(0.1)
         for cancelled in (task, waiting):
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
-        await _until(lambda: _is_gone(pid))
+        await until(lambda: is_gone(pid))
         assert (await reader.read(page())).blocks
     finally:
         await reader.aclose()
@@ -148,7 +121,7 @@ async def test_processes_are_replaced_after_their_pages_and_when_they_grow_too_l
             await reader.warm()
             (pid,) = reader.pids
             assert (await reader.read(page())).blocks
-            await _until(lambda pid=pid: _is_gone(pid))
+            await until(lambda pid=pid: is_gone(pid))
             assert reader.pids == []
         finally:
             await reader.aclose()
@@ -187,10 +160,10 @@ def test_no_process_outlives_a_killed_server(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)}) as p:
         assert p.stdout is not None
         pid = int(p.stdout.readline())
-        before = _cpu(pid)
-        asyncio.run(_until(lambda: _is_busy(pid, before)))
+        before = cpu_seconds(pid)
+        asyncio.run(until(lambda: is_busy(pid, before)))
         p.kill()
-    asyncio.run(_until(lambda: _is_gone(pid), seconds=10))
+    asyncio.run(until(lambda: is_gone(pid), seconds=10))
 
 
 async def test_a_reader_without_models_says_so() -> None:
@@ -208,7 +181,7 @@ async def test_a_closed_reader_reads_no_more_and_leaves_nothing() -> None:
     await reader.warm()
     pids = reader.pids
     await reader.aclose()
-    assert all(_is_gone(pid) for pid in pids)
+    assert all(is_gone(pid) for pid in pids)
     with pytest.raises(WorkerDied):
         await reader.read(page())
 

@@ -99,7 +99,7 @@ class PdfFile:
                     return bitmap.to_pil().convert("RGB")
                 finally:
                     bitmap.close()
-            except (pdfium.PdfiumError, ValueError, MemoryError) as error:
+            except (pdfium.PdfiumError, ValueError) as error:
                 raise self._unreadable(number, str(error)) from None
             finally:
                 page.close()
