@@ -19,6 +19,7 @@ _BLOCK_ROWS = 30
 _BLOCK_CHARACTERS = 2_500
 _MOST_HEADS = 3
 _MOST_CAPTIONS = 3
+_LEAST_REMARK = 15  # letters
 
 Rows = dict[int, dict[int, str]]
 
@@ -219,9 +220,15 @@ def _parted(sheet: Sheet, group: _Group, columns: tuple[int, ...]) -> tuple[list
         return rows, [], []
     start = next((index for index, alone in enumerate(lone) if not alone), 0)
     end = len(rows) - next((index for index, alone in enumerate(reversed(lone)) if not alone), 0)
-    while end < len(rows) and columns[0] not in sheet.rows[rows[end]]:
-        end += 1  # a number alone below others is a sum, not a remark
+    usual = max((len(sheet.text(row, columns[0])) for row in rows[start:end]), default=0)
+    while end < len(rows) and not _is_remark(sheet.text(rows[end], columns[0]), usual):
+        end += 1
     return rows[:start], rows[start:end], rows[end:]
+
+
+def _is_remark(text: str, usual: int) -> bool:
+    """Whether what stands alone below a table, in its first column, is longer than what names its rows."""
+    return len(text) > max(_LEAST_REMARK, 1.5 * usual)
 
 
 def _cut(
