@@ -94,6 +94,10 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         from ingestion.sources.html import HtmlSource
 
         return HtmlSource(path, name, limits)
+    if found.kind == "mail":
+        from ingestion.sources.mail.mime import open_mail
+
+        return open_mail(path, name, limits)
     if found.kind == "encrypted":
         raise EncryptedFile(
             f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"

@@ -51,12 +51,15 @@ _OFFICE = (
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<body", b"<meta", b"<title")
 _FRAGMENT = re.compile(rb"<(?:div|p|table|h[1-6]|section|article|main|style|script|link|font|center|ul|ol|base)[\s>]")
 _PREAMBLE = re.compile(rb"\A(?:<!--.*?-->\s*|<\?xml-(?:model|stylesheet)[^>]*>\s*)+", re.DOTALL)
+_MAIL_HEADER = re.compile(rb"[!-9;-~]{1,80}:(?: |\t|$)")
+_MAIL_SIGNS = frozenset({b"from", b"received", b"message-id", b"mime-version", b"return-path", b"delivered-to"})
+_MAIL_NAMES = _MAIL_SIGNS | {b"to", b"date", b"subject", b"content-type", b"cc", b"reply-to", b"sender"}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
-    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "text",
+    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "text",
     "encrypted" (an Office file behind a password), or "other" (``detail``: what it seems to be, with its article)."""
 
     kind: str
@@ -92,6 +95,17 @@ def _as_bytes(head: bytes) -> bytes:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return head[: len(head) // 2 * 2].decode("utf-16", "replace").encode()
     return head.removeprefix(b"\xef\xbb\xbf")
+
+
+def _is_mail(start: bytes) -> bool:
+    """Whether a text begins with the headers of a mail, and hardly anything else before its first empty line."""
+    lines = re.split(rb"\r?\n", re.split(rb"\r?\n\r?\n", start, maxsplit=1)[0])[:200]
+    if len(start) > _HEAD - 100:
+        lines = lines[:-1]  # it may be cut in the middle
+    lines = lines[1:] if lines and lines[0].startswith(b"from ") else lines  # as a mailbox begins each
+    names = {line.partition(b":")[0] for line in lines if _MAIL_HEADER.match(line)}
+    others = sum(not _MAIL_HEADER.match(line) and line[:1] not in (b" ", b"\t") for line in lines)
+    return 10 * others <= len(lines) and len(names & _MAIL_NAMES) >= 2 and not names.isdisjoint(_MAIL_SIGNS)
 
 
 def _other(head: bytes, path: Path) -> Format:
@@ -155,8 +169,6 @@ def _markup(head: bytes) -> Format:
         return Format("html", "fragment")
     if start.startswith((b"<?xml", b"<svg")):
         return Format("other", "an XML file")
-    if re.search(rb"^(mime-version|content-type|received|message-id):", start, re.MULTILINE) and re.match(
-        rb"[a-z-]+: ", start
-    ):
-        return Format("other", "an e-mail message")
+    if _is_mail(start):
+        return Format("mail")
     return Format("text")

@@ -57,7 +57,6 @@ def test_the_content_decides_the_format(file: str, media_type: str, pages: int) 
         ("office/winter-sports.epub", "EPUB book"),
         ("broken_or_hostile/nested_zip_bomb.zip", "zip archive"),
         ("broken_or_hostile/fake-encrypted.msg", "Outlook message"),
-        ("office/eng_spa_mult.eml", "e-mail"),
         ("scan_clean/DA-1p.heic", "HEIC"),
     ],
 )

@@ -45,18 +45,20 @@ _SHORT_SIGN = re.compile(r"[0-9+\-()n]{1,3}")
 _FILE_NAME = re.compile(r"[\w %.-]+\.(?:png|jpe?g|gif|svg|webp|bmp)", re.IGNORECASE)
 
 
-def markup_parts(text: str, limits: LimitSettings, beside: Resources = NO_RESOURCES) -> Iterator[Part]:
+def markup_parts(
+    text: str, limits: LimitSettings, beside: Resources = NO_RESOURCES, *, titled: bool = True
+) -> Iterator[Part]:
     """What a person sees of an HTML text, in order. Menus and, where the page says which its main part is, what
     stands around that are left out; the foot of a page comes as a footer. Its title comes first where nothing
-    in it is a first heading."""
-    tree = Tree(text)
+    in it is a first heading, unless it is not ``titled``."""
+    tree = Tree(text, beside)
     root = _main(tree) or tree.body
     if root is None:
         return
     walk = Walk(tree, limits, beside)
     walk.into(root)
     walk.end_paragraph()
-    if tree.title and not any(part.level == 1 for part in walk.parts):
+    if titled and tree.title and not any(part.level == 1 for part in walk.parts):
         yield Part(BlockKind.HEADING, _settled(tree.title), level=1)
     yield from walk.parts
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
+from ingestion.sources.markup.resources import NO_RESOURCES, Resources
+
 Node = LexborNode
 TEXT = "-text"
 
@@ -42,19 +44,27 @@ _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TINY = re.compile(r"font-size\s*:\s*(?:0(?:\.0+)?(?:[a-z]{2,3}|%)?|[01](?:\.\d+)?p[xt])\s*(?:;|!|$)", re.IGNORECASE)
 _BRACE = re.compile(r"[{}]")
 _MOST_RULES = 400
+_MOST_SHEETS = 50
 
 
 class Tree:
     """A parsed text. ``hides`` tells which elements show nothing."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, beside: Resources = NO_RESOURCES) -> None:
         parser = LexborHTMLParser(
             _flattened(_EMPTY.sub(r"<\1\2></\1>", text)).encode("utf-8", "replace").decode("utf-8")
         )
         self._parser = parser
         self._holding: dict[str, frozenset[int]] = {}
-        self._styles = "\n".join(node.text() for node in parser.css("style"))
+        self._styles = "\n".join((*(node.text() for node in parser.css("style")), *self._linked_sheets(beside)))
         self._hidden = self._hidden_by_sheet()
+
+    def _linked_sheets(self, beside: Resources) -> Iterator[str]:
+        """Style sheets that lie beside the text in the same file."""
+        for link in self._parser.css("link[rel=stylesheet]")[:_MOST_SHEETS]:
+            load = beside(link.attributes.get("href") or "")
+            if load is not None:
+                yield load().decode("utf-8", "replace")
 
     @property
     def body(self) -> Node | None:

@@ -1,0 +1,1 @@
+"""Mail, as the standards write it (``mime``) and as Outlook keeps it (``outlook``): both make a ``letter``."""
