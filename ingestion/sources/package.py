@@ -132,10 +132,10 @@ class Package:
             self.problems.append(error.message)
             return None
 
-    def pieces(self, part: str, container: str | None = None, without: str = "") -> Iterator[Element]:
+    def pieces(self, part: str, container: str | None = None, without: str = "", until: str = "") -> Iterator[Element]:
         """The children of an element of a part one at a time (``xmlparts.pieces``). UnreadableFile."""
         with self._opened(part) as stream:
-            yield from xmlparts.pieces(stream, container, without)
+            yield from xmlparts.pieces(stream, container, without, until)
 
     def pieces_within(self, part: str, container: str) -> Iterator[tuple[Element, Element]]:
         """The same of every such element, each child with its parent (``xmlparts.pieces_within``). UnreadableFile."""

@@ -126,22 +126,25 @@ class _Reader:
         self.sheet = sheet
         self.part = part
         self.next_row = 0
-        self.unread = 0
+        self.is_cut = False
 
     def read(self) -> None:
+        """All of the sheet, or its first rows where it is too long: the others are not even looked at."""
         try:
             for element in self.package.pieces(self.part, "sheetData"):
                 self._row(element)
+                if self.is_cut:
+                    break
         except UnreadableFile as error:
             if not self.sheet.rows:
                 raise
             self.package.problems.append(f"{error.message}; what stands before was read")
         else:
             self._around()
-        if self.unread:
+        if self.is_cut:
             self.workbook.left_out.append(
-                f"{self.unread} rows of {self.sheet.name} were not read: at most "
-                f"{self.workbook.limits.sheet_rows} rows of a sheet and {MOST_CELLS} cells of a file are"
+                f"{self.sheet.name} goes on below row {max(self.sheet.rows, default=0) + 1}, where reading stopped: at most "
+                f"{self.workbook.limits.sheet_rows} rows of a sheet and {MOST_CELLS} cells of a file are read"
             )
         self._related_parts()
 
@@ -157,7 +160,7 @@ class _Reader:
             text = self._text(cell).strip()
             if text and 0 <= column < _LAST_COLUMN:
                 if full:
-                    self.unread += 1
+                    self.is_cut = True
                     return
                 texts[column] = text
             column += 1
@@ -199,7 +202,8 @@ class _Reader:
 
     def _around(self) -> None:
         """What stands before and after the rows: hidden columns, joined cells, headers for printing."""
-        for element in self.package.pieces(self.part, without="sheetData"):
+        until = "sheetData" if self.is_cut else ""
+        for element in self.package.pieces(self.part, without="sheetData", until=until):
             if element.tag == "cols":
                 for told in kids(element, "col"):
                     if value(told, "hidden") in ("1", "true"):

@@ -71,16 +71,16 @@ def tree(stream: BinaryIO) -> Element:
     return named(root)
 
 
-def pieces(stream: BinaryIO, container: str | None = None, without: str = "") -> Iterator[Element]:
+def pieces(stream: BinaryIO, container: str | None = None, without: str = "", until: str = "") -> Iterator[Element]:
     """The children of the element called ``container`` (None: of the root), one at a time and then forgotten, so
-    that a document of any length takes little memory; a child called ``without`` comes empty. Errors as ``tree``;
-    what came before one has been given."""
-    for _, child in pieces_within(stream, container, without):
+    that a document of any length takes little memory; a child called ``without`` comes empty, and where an element
+    called ``until`` begins, nothing more is read. Errors as ``tree``; what came before one has been given."""
+    for _, child in pieces_within(stream, container, without, until):
         yield child
 
 
 def pieces_within(
-    stream: BinaryIO, container: str | None = None, without: str = ""
+    stream: BinaryIO, container: str | None = None, without: str = "", until: str = ""
 ) -> Iterator[tuple[Element, Element]]:
     """As ``pieces``, of every element called so that does not stand within another, each child with its parent
     (of which only name and attributes can be relied on)."""
@@ -88,6 +88,8 @@ def pieces_within(
     start = 0  # how many are open when the container is the innermost; 0: it is not open
     for event, element in iterparse(_guarded(stream), events=("start", "end")):
         if event == "start":
+            if until and short(element.tag) == until:
+                return
             open_now.append(element)
             if not start and (container is None or short(element.tag) == container):
                 start = len(open_now)

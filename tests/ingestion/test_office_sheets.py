@@ -242,13 +242,14 @@ def test_more_rows_than_are_read_are_told(tmp_path: Path) -> None:
         sheet = book.add_worksheet("H")
         for row in range(20_000):
             sheet.write_row(row, 0, [row, row])
-    begun = time.perf_counter()
+    begun = time.perf_counter()  # the other rows are not looked at
     with opened(path, sheet_rows=1_000) as source:
         assert source.damage == (
-            "19000 rows of H were not read: at most 1000 rows of a sheet and 1500000 cells of a file are."
+            "H goes on below row 1000, where reading stopped: at most 1000 rows of a sheet and 1500000 cells of a file "
+            "are read."
         )
         assert "| 999 | 999 |" in source.page(source.page_count).blocks[-1].text
-    assert time.perf_counter() - begun < 10
+    assert time.perf_counter() - begun < 2
 
 
 def test_an_empty_workbook_is_empty() -> None:
