@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _SIGNS = {
-    "par": "\n", "line": "\n", "tab": "\t", "emdash": "—", "endash": "–", "emspace": " ", "enspace": " ",
+    "line": "\n", "tab": "\t", "emdash": "—", "endash": "–", "emspace": " ", "enspace": " ",
     "qmspace": " ", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
 }  # fmt: skip
 _PLAIN_SIGNS = {b"~": "\u00a0", b"_": "\u2011", b"\\": "\\", b"{": "{", b"}": "}", b"\n": "\n", b"\r": "\n"}
@@ -127,8 +127,8 @@ class _Reader:
     _table: RtfTable | None = None
     _notes: list[Part] = field(default_factory=list[Part])
     _after: list[Part] = field(default_factory=list[Part])
-    _feet: dict[str, None] = field(default_factory=dict[str, None])
-    _heads: dict[str, None] = field(default_factory=dict[str, None])
+    _heads: dict[str, bool] = field(default_factory=dict[str, bool])  # each with whether it was given
+    _feet: dict[str, bool] = field(default_factory=dict[str, bool])
     _made: list[Part] = field(default_factory=list[Part])
     _author: str = ""
     _note_count: int = 0
@@ -145,16 +145,23 @@ class _Reader:
                 continue
             position = match.end() + self._take(match)
             if self._made:
+                yield from self._fresh_heads()
                 yield from self._made
                 self._made = []
         self.is_cut = bool(self._stack)
         self._flush()
         self._end_paragraph()
         self._end_table()
-        yield from (Part(BlockKind.HEADER, text) for text in self._heads)
+        yield from self._fresh_heads()
         yield from self._made
         yield from self._notes
         yield from (Part(BlockKind.FOOTER, text) for text in self._feet)
+
+    def _fresh_heads(self) -> Iterator[Part]:
+        """Running heads that were not given yet; they stand in the file before the text they are of."""
+        for text in [text for text, given in self._heads.items() if not given]:
+            self._heads[text] = True
+            yield Part(BlockKind.HEADER, text)
 
     def _take(self, match: re.Match[bytes]) -> int:
         """One token; returns how many bytes of binary data follow it."""
@@ -230,7 +237,7 @@ class _Reader:
         elif aside.place in _HEADS | _FEET:
             kept = self._heads if aside.place in _HEADS else self._feet
             if any(letter.isalpha() for letter in text):
-                kept[text] = None
+                kept.setdefault(text, False)
         else:
             self._after.append(Part(BlockKind.PARAGRAPH, text))
 
@@ -273,28 +280,32 @@ class _Reader:
             self._style = self._style[0], amount or 0
 
     def _formatting(self, word: str, amount: int | None) -> None:
-        on = amount != 0
-        if word in _SIGNS and not self._is_unseen:
-            self._say(_SIGNS[word]) if word != "par" else self._par()
-        elif word == "par":
+        if word == "par":
             self._par()
-        elif word == "ansicpg" and amount:
-            self._codepage = f"cp{amount}"
-        elif word == "mac":
-            self._codepage = "mac_roman"
-        elif word == "uc":
-            self._state.alternatives = max(0, amount or 0)
-        elif word == "f":
-            self._state.codepage = self._fonts.get(amount or 0, "")
+        elif word in _SIGNS:
+            if not self._is_unseen:
+                self._say(_SIGNS[word])
+        elif word in ("ansicpg", "mac", "uc", "f"):
+            self._encoding(word, amount or 0)
         elif word == "v":
-            self._state.hidden = on
+            self._state.hidden = amount != 0
         elif word == "deleted":
-            self._state.deleted = on
+            self._state.deleted = amount != 0
         elif word == "plain":
             self._state.hidden = self._state.deleted = False
             self._state.codepage = ""
         elif self._state.place not in _NAMED:
             self._paragraph_word(word, amount)
+
+    def _encoding(self, word: str, amount: int) -> None:
+        if word == "uc":
+            self._state.alternatives = max(0, amount)
+        elif word == "f":
+            self._state.codepage = self._fonts.get(amount, "")
+        else:
+            self._codepage = (
+                f"cp{amount}" if word == "ansicpg" and amount else "mac_roman" if word == "mac" else "cp1252"
+            )
 
     def _paragraph_word(self, word: str, amount: int | None) -> None:
         if word == "pard":

@@ -248,15 +248,21 @@ def _cut(
 
 
 def _heads(sheet: Sheet, rows: list[int]) -> int:
-    """The first row, and the next ones where cells joined over columns group what stands under them."""
+    """The first row, and the next ones where cells joined over columns group the names under them."""
     if len(rows) < 2:
         return 0
     count = 1
-    while count < min(_MOST_HEADS, len(rows) - 1) and any(
-        merge.top == rows[count - 1] and merge.right > merge.left for merge in sheet.merges
-    ):
+    while count < min(_MOST_HEADS, len(rows) - 1) and _groups_names(sheet, rows[count - 1], rows[count]):
         count += 1
     return count
+
+
+def _groups_names(sheet: Sheet, row: int, below: int) -> bool:
+    """Whether a row has cells joined over columns, and the one below it names them: it has no name of its own
+    (which may be joined over both), or no numbers."""
+    joined = any(merge.top == row and merge.right > merge.left for merge in sheet.merges)
+    first = min(min(sheet.rows[row]), min(sheet.rows[below]))
+    return joined and (first not in sheet.rows[below] or not any(map(is_number, sheet.rows[below].values())))
 
 
 def _length(sheet: Sheet, row: int, columns: tuple[int, ...]) -> int:

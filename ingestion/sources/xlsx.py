@@ -142,8 +142,9 @@ class _Reader:
         else:
             self._around()
         if self.is_cut:
+            last = max(self.sheet.rows, default=0) + 1
             self.workbook.left_out.append(
-                f"{self.sheet.name} goes on below row {max(self.sheet.rows, default=0) + 1}, where reading stopped: at most "
+                f"{self.sheet.name} goes on below row {last}, where reading stopped: at most "
                 f"{self.workbook.limits.sheet_rows} rows of a sheet and {MOST_CELLS} cells of a file are read"
             )
         self._related_parts()
