@@ -30,7 +30,7 @@ from assistant.core.records import (
     reading_rows,
     usage_row,
 )
-from assistant.core.tables import documents, elements, pages, readings, usage
+from assistant.core.tables import documents, elements, enclosures, pages, readings, usage
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
 UNFINISHED = (DocumentStatus.QUEUED, DocumentStatus.READING)
@@ -80,6 +80,8 @@ class SqlCatalogue:
         Returns it and whether it was entered now. However many try at once, one is entered. Its version is
         counted here: one more than the highest of that name in that collection. It survives a power cut. Whoever
         put the blob before claiming looks afterwards whether it is still there: see ``release_blob``.
+
+        Where it has a ``parent``, that is noted as well; one that has none stays when what it was found in goes.
         """
         with self._database.writing(durable=True) as connection:
             self._database.lock(connection, _lock_key(document.collection))
@@ -87,9 +89,10 @@ class SqlCatalogue:
             row = document_row(document, blob)
             same = (documents.c.collection == row["collection"]) & (documents.c.sha256 == row["sha256"])
             if found := _first(connection, select(documents).where(same)):
-                return document_of(found), False
+                return document_of(_found_again(connection, found, document.parent)), False
             row["version"] = 1 + _highest_version(connection, row["collection"], row["name"])
             connection.execute(insert(documents).values(row))
+            _note_enclosure(connection, document.parent, document.id)
             return document_of(row), True
 
     def document(self, document_id: str, access: Access) -> Document:
@@ -108,6 +111,12 @@ class SqlCatalogue:
         query = select(name, func.count(), func.sum(documents.c.pages)).where(_visible(access)).group_by(name)
         with self._database.reading() as connection:
             return [Collection(*row) for row in connection.execute(query.order_by(name))]
+
+    def parts(self, document_id: str, access: Access) -> list[Document]:
+        """The documents that were found in a document, in the order of their arrival."""
+        found = select(documents).join(enclosures, enclosures.c.document_id == documents.c.id)
+        found = found.where(enclosures.c.parent_id == document_id, _visible(access))
+        return self._documents(found.order_by(documents.c.created, documents.c.id))
 
     def blob(self, document_id: str, access: Access) -> str:
         """The blob key of the document's source file. NotFound."""
@@ -133,7 +142,8 @@ class SqlCatalogue:
             return document_of({**row, **changes})
 
     def delete_document(self, document_id: str, access: Access) -> Sequence[str]:
-        """Remove the document's rows; the ledger keeps its lines and forgets whom they were for.
+        """Remove the document's rows; the ledger keeps its lines and forgets whom they were for. What was found in
+        it belongs to where else it was found; see ``sole_parts``.
 
         Returns the blob keys that no other document and no chat uses; hand them to ``release_blob``. NotFound.
         """
@@ -141,7 +151,10 @@ class SqlCatalogue:
             row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
             if row is None:
                 raise _no_document(document_id)
-            connection.execute(delete(documents).where(documents.c.id == document_id))
+            connection.execute(delete(documents).where(documents.c.id == document_id))  # its enclosures go with it
+            other = select(func.min(enclosures.c.parent_id)).where(enclosures.c.document_id == documents.c.id)
+            moved = update(documents).where(documents.c.parent == document_id)
+            connection.execute(moved.values(parent=other.scalar_subquery()))
             connection.execute(update(usage).where(usage.c.document_id == document_id).values(document_id=""))
             return [] if _is_used(connection, row["blob"]) else [row["blob"]]
 
@@ -157,6 +170,35 @@ class SqlCatalogue:
         same = (documents.c.collection == document.collection) & (documents.c.name == plain_text(document.name))
         older = select(documents).where(same, documents.c.version < document.version)
         return self._documents(older.order_by(documents.c.version.desc()))
+
+    def sole_parts(self, document_id: str) -> list[Document]:
+        """Those of its parts that were found nowhere else, nor handed in by themselves: they go when it goes."""
+        elsewhere = select(enclosures.c.parent_id).where(
+            enclosures.c.document_id == documents.c.id, enclosures.c.parent_id != document_id
+        )
+        return self._documents(select(documents).where(documents.c.parent == document_id, ~elsewhere.exists()))
+
+    def ancestors(self, document_id: str) -> list[str]:
+        """Ids of the document's parent, its parent's, and so on."""
+        found: list[str] = []
+        with self._database.reading() as connection:
+            above = connection.scalar(select(documents.c.parent).where(documents.c.id == document_id))
+            while above is not None and above not in (document_id, *found):
+                found.append(above)
+                above = connection.scalar(select(documents.c.parent).where(documents.c.id == above))
+        return found
+
+    def family(self, document_id: str) -> tuple[int, int]:
+        """How many documents were found in a document, in those, and so on; and their bytes together."""
+        seen, level, size = {document_id}, [document_id], 0
+        with self._database.reading() as connection:
+            while level:
+                inner = select(documents.c.id, documents.c.size).where(documents.c.parent.in_(level))
+                found = [(row.id, row.size) for row in connection.execute(inner) if row.id not in seen]
+                level = [each for each, _ in found]
+                seen.update(level)
+                size += sum(each for _, each in found)
+        return len(seen) - 1, size
 
     def pages_done(self, document_id: str) -> set[int]:
         """Numbers of the pages that ended in any way since the document was last queued."""
@@ -184,6 +226,7 @@ class SqlCatalogue:
     def rows_left(self, document_id: str) -> int:
         """How many rows of any table still name the document: 0 after ``delete_document``."""
         columns = (documents.c.id, pages.c.document_id, readings.c.document_id, usage.c.document_id)
+        columns += (documents.c.parent, enclosures.c.parent_id, enclosures.c.document_id)
         with self._database.reading() as connection:
             counts = (select(func.count()).where(column == document_id) for column in columns)
             return sum(connection.execute(count).scalar_one() for count in counts)
@@ -314,6 +357,25 @@ def _locked(connection: Connection, document_id: str) -> Row:
     if row is None:
         raise _no_document(document_id)
     return row
+
+
+def _found_again(connection: Connection, row: Row, parent: str | None) -> Row:
+    """A document that is there already, met once more: in ``parent``, or handed in by itself (None)."""
+    _note_enclosure(connection, parent, row["id"])
+    if parent is not None or row["parent"] is None:
+        return row
+    connection.execute(update(documents).where(documents.c.id == row["id"]).values(parent=None))
+    return {**row, "parent": None}
+
+
+def _note_enclosure(connection: Connection, parent: str | None, document_id: str) -> None:
+    """Note that a document was found in another; a file that holds itself does not count."""
+    if parent is None or parent == document_id:
+        return
+    link = {"parent_id": parent, "document_id": document_id}
+    known = select(enclosures).where(enclosures.c.parent_id == parent, enclosures.c.document_id == document_id)
+    if _first(connection, known) is None:
+        connection.execute(insert(enclosures).values(link))
 
 
 def _highest_version(connection: Connection, collection: str, name: str) -> int:

@@ -239,6 +239,7 @@ class Document:
     error: str = ""
     owner: str = ""
     created: datetime | None = None
+    parent: str | None = None  # the document it was found in (a mail, an archive), unless it was handed in by itself
 
 
 @dataclass(frozen=True, slots=True)

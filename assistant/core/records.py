@@ -59,6 +59,7 @@ def document_row(document: Document, blob: str) -> dict[str, Any]:
         "size": document.size,
         "owner": plain_text(document.owner),
         "created": _utc(document.created or datetime.now(UTC)),
+        "parent": document.parent,
         **document_changes(document),
     }
 
@@ -96,6 +97,7 @@ def document_of(row: Row) -> Document:
         error=row["error"],
         owner=row["owner"],
         created=_utc(row["created"]),
+        parent=row["parent"],
     )
 
 

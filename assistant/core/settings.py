@@ -163,8 +163,12 @@ class LimitSettings(Section):
     pages: int = Field(20_000, ge=1, le=1_000_000, description="Most pages of one document.")
     image_megapixels: int = Field(120, ge=1, le=2_000, description="Largest picture decoded whole, in megapixels.")
     render_megapixels: int = Field(12, ge=1, le=200, description="Largest page rendering, in megapixels.")
-    unpacked_mb: int = Field(1_000, ge=1, le=100_000, description="Most an office file may unpack to, in MB.")
+    unpacked_mb: int = Field(1_000, ge=1, le=100_000, description="Most a packed file may unpack to, in MB.")
     sheet_rows: int = Field(50_000, ge=100, le=1_048_576, description="Rows read of one sheet; more are left out.")
+    parts: int = Field(
+        1_000, ge=0, le=100_000, description="Most files taken out of one mail or archive, with all that lies in those."
+    )
+    part_depth: int = Field(3, ge=0, le=20, description="How deep mails and archives within each other are opened.")
     open_seconds: float = Field(120, ge=1, le=36_000, description="Computing time for opening one file.")
     page_seconds: float = Field(30, ge=1, le=3600, description="Computing time for taking in or drawing one page.")
     file_memory_mb: int = Field(2_500, ge=100, le=100_000, description="Memory of the process that opens a file.")

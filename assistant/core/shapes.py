@@ -163,6 +163,7 @@ class DocumentShape(Shape):
     error: str | None
     duplicate: bool
     created: datetime | None
+    parent: str | None = None
 
     @classmethod
     def of(cls, document: Document, duplicate: bool = False) -> DocumentShape:
@@ -186,6 +187,7 @@ class DocumentShape(Shape):
             error=document.error or None,
             duplicate=duplicate,
             created=document.created,
+            parent=document.parent,
         )
 
 

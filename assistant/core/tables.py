@@ -61,11 +61,24 @@ documents = Table(
     Column("error", Text, nullable=False),
     Column("owner", Text, nullable=False),
     Column("created", DateTime(timezone=True), nullable=False),
+    Column("parent", String(64)),  # the document it was found in; another where that one goes
     UniqueConstraint("collection", "sha256"),
     UniqueConstraint("collection", "name", "version"),
     Index(None, "blob"),
     Index(None, "status"),
     Index(None, "created"),
+    Index(None, "parent"),
+)
+
+# What was found in what: the same file may hang on several mails.
+enclosures = Table(
+    "enclosures",
+    metadata,
+    Column("parent_id", ForeignKey("documents.id", name="fk_enclosures_parent", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "document_id", ForeignKey("documents.id", name="fk_enclosures_document", ondelete="CASCADE"), primary_key=True
+    ),
+    Index(None, "document_id"),
 )
 
 pages = Table(

@@ -125,6 +125,9 @@ FOR_THE_WORKER = {
     "release_blob",
     "rows_left",
     "requeue",
+    "ancestors",
+    "family",
+    "sole_parts",
 }  # no interface calls them
 WITHOUT_CONTENT = {"open", "close", "ping"}
 
@@ -316,6 +319,47 @@ def test_versions_of_a_name(catalogue: SqlCatalogue) -> None:
     assert newest.version == 3
     assert [document.id for document in catalogue.older_versions(newest)] == ["d2", "d1"]
     assert catalogue.older_versions(catalogue.document("d4", EVERYTHING)) == []
+
+
+def a_part(number: int, parent: str, **more: Any) -> Document:
+    return a_document(number, parent=parent, size=100 * number, **more)
+
+
+def test_parts_know_where_they_were_found(catalogue: SqlCatalogue) -> None:
+    for document in (a_document(1), a_part(2, "d1"), a_part(3, "d2"), a_part(4, "d1")):
+        catalogue.claim_document(document, BLOB)
+    assert [part.id for part in catalogue.parts("d1", EVERYTHING)] == ["d2", "d4"]
+    assert catalogue.parts("d1", Access("ana", frozenset({"press"}))) == []
+    assert catalogue.document("d3", EVERYTHING).parent == "d2"
+    assert catalogue.ancestors("d3") == ["d2", "d1"]
+    assert catalogue.family("d1") == (3, 900)
+    assert {part.id for part in catalogue.sole_parts("d1")} == {"d2", "d4"}
+    catalogue.delete_document("d2", EVERYTHING)
+    assert catalogue.document("d3", EVERYTHING).parent is None  # who deletes takes the parts first; none is left behind
+    assert catalogue.rows_left("d2") == 0
+
+
+def test_a_part_found_twice_goes_with_the_last_it_was_found_in(catalogue: SqlCatalogue) -> None:
+    for document in (a_document(1), a_document(2), a_part(3, "d1"), a_part(4, "d1")):
+        catalogue.claim_document(document, BLOB)
+    again, created = catalogue.claim_document(replace(a_part(3, "d2"), id="other"), BLOB)
+    assert (again.id, again.parent, created) == ("d3", "d1", False)
+    by_itself, _ = catalogue.claim_document(replace(a_document(4), id="another"), BLOB)
+    assert (by_itself.id, by_itself.parent) == ("d4", None)
+    assert catalogue.sole_parts("d1") == []
+    catalogue.delete_document("d1", EVERYTHING)
+    assert [catalogue.document(each, EVERYTHING).parent for each in ("d3", "d4")] == ["d2", None]
+    assert [part.id for part in catalogue.sole_parts("d2")] == ["d3"]
+
+
+def test_files_that_hold_themselves_or_each_other_end(catalogue: SqlCatalogue) -> None:
+    catalogue.claim_document(a_document(1), BLOB)
+    catalogue.claim_document(replace(a_part(1, "d1"), id="itself"), BLOB)
+    catalogue.claim_document(a_part(2, "d1"), BLOB)
+    catalogue.claim_document(replace(a_part(1, "d2"), id="round"), BLOB)
+    assert catalogue.family("d1") == (1, 200)
+    assert catalogue.ancestors("d2") == ["d1"]
+    assert [part.id for part in catalogue.sole_parts("d1")] == ["d2"]
 
 
 def test_updating_leaves_identity_and_counters_alone(catalogue: SqlCatalogue) -> None:

@@ -48,6 +48,22 @@ def test_known_revisions_are_those_in_the_folder() -> None:
     assert scripts.get_current_head() == HEAD
 
 
+def test_documents_of_the_first_version_have_no_parent(empty_url: str) -> None:
+    open_database(empty_url).close()
+    for statement in (
+        "DROP TABLE enclosures",
+        "DROP INDEX ix_documents_parent",
+        "ALTER TABLE documents DROP COLUMN parent",
+        "UPDATE alembic_version SET version_num = '0001'",
+        "INSERT INTO documents VALUES ('d1', 'default', 'a.pdf', 'a.pdf', 1, 'x', 'x', 'complete', 1, 1, 0, '{}', 0, "
+        "0, 9, '', 0, '', '', '2026-11-29 10:00:00')",
+    ):
+        execute(empty_url, statement)
+    open_database(empty_url).close()
+    assert execute(empty_url, "SELECT id, parent FROM documents") == [("d1", None)]
+    assert execute(empty_url, "SELECT count(*) FROM enclosures") == [(0,)]
+
+
 def test_opening_again_changes_nothing_and_loads_no_alembic(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'perito.db'}"
     open_database(url).close()
