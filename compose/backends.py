@@ -55,7 +55,7 @@ class Backend(Protocol):
 @contextlib.asynccontextmanager
 async def open_backend(settings: Settings) -> AsyncGenerator[Backend]:
     """The running server's, else one in this process."""
-    server = find_server(settings.home)
+    server = await asyncio.to_thread(find_server, settings.home)
     if server is not None:
         from compose.remote import RemoteBackend
 

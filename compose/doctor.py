@@ -15,8 +15,9 @@ from pydantic import BaseModel, SecretStr
 from assistant.core.errors import EndpointDown, PeritoError
 from assistant.core.machine import usable_cores
 from assistant.core.settings import EndpointSettings, Settings, load_settings
+from compose.readingprocess import LOCK
 from compose.server import find_server
-from compose.standalone import make_home
+from compose.standalone import is_held, make_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ async def examine() -> Examination:
         _python,
         _home,
         _server,
+        _worker,
         _embedder,
         _ocr,
         lambda settings: _endpoint("language model", settings.llm, "answers are quotes"),
@@ -74,7 +76,7 @@ async def _python(_: Settings) -> Check:
 
 
 async def _home(settings: Settings) -> Check:
-    make_home(settings.home)
+    await asyncio.to_thread(make_home, settings.home)
     free = shutil.disk_usage(settings.home).free // 1_000_000
     if free < settings.limits.free_disk_mb:
         return Check(
@@ -84,12 +86,21 @@ async def _home(settings: Settings) -> Check:
 
 
 async def _server(settings: Settings) -> Check:
-    server = find_server(settings.home)
+    server = await asyncio.to_thread(find_server, settings.home)
     return (
         Check("server", "ok", f"running on {server.url}")
         if server
         else Check("server", "note", "not running", "perito serve")
     )
+
+
+async def _worker(settings: Settings) -> Check:
+    if settings.worker.where == "here":
+        return Check("worker", "ok", "documents are read by the server itself")
+    if await asyncio.to_thread(is_held, settings.home / LOCK):
+        return Check("worker", "ok", f"documents are read by a worker on {settings.home}")
+    found = f"documents are read by a worker, and none is seen on {settings.home} from this machine"
+    return Check("worker", "note", found, "Start `perito worker`; until one runs, what is accepted waits")
 
 
 async def _embedder(settings: Settings) -> Check:

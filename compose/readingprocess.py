@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 LOCK = "worker.lock"
+LOCK_SECONDS = 1.0  # for whoever only looks whether it is held
 
 
 async def work(settings: Settings) -> None:
@@ -34,17 +35,16 @@ async def work(settings: Settings) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    make_home(settings.home)
+    await asyncio.to_thread(make_home, settings.home)
     reading = settings.model_copy(update={"worker": settings.worker.model_copy(update={"where": "here"})})
     busy = StoreBusy(f"Another worker already reads for {settings.home}", "One is enough; stop it first")
-    with held(settings.home / LOCK, 0, busy):
-        async with open_perito(reading) as perito:
-            log.info("The worker reads what is accepted for %s", settings.home)
-            while not stopped.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stopped.wait(), LOOK_SECONDS)
-                try:
-                    await perito.worker.take_up()
-                except TransientError as error:  # e.g. PostgreSQL is being restarted
-                    log.warning("the queue cannot be looked at: %s", error)
+    async with held(settings.home / LOCK, LOCK_SECONDS, busy), open_perito(reading) as perito:
+        log.info("The worker reads what is accepted for %s", settings.home)
+        while not stopped.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), LOOK_SECONDS)
+            try:
+                await perito.worker.take_up()
+            except TransientError as error:  # e.g. PostgreSQL is being restarted
+                log.warning("the queue cannot be looked at: %s", error)
     log.info("The worker ended")

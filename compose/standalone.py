@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +44,9 @@ class Perito:
 @contextlib.asynccontextmanager
 async def open_perito(settings: Settings) -> AsyncGenerator[Perito]:
     """Everything over ``settings.home``, started. StoreBusy while another process uses that home."""
-    make_home(settings.home)
+    await asyncio.to_thread(make_home, settings.home)
     async with contextlib.AsyncExitStack() as opened:
-        opened.enter_context(own_home(settings))
+        await opened.enter_async_context(own_home(settings))
         perito = await asyncio.to_thread(_build, settings, opened)
         opened.push_async_callback(perito.assistant.aclose)
         opened.push_async_callback(perito.worker.aclose)
@@ -67,8 +67,8 @@ def make_home(home: Path) -> None:
         raise Misconfigured(f"The home {home} is not writable", "Set PERITO_HOME to a writable folder")
 
 
-@contextlib.contextmanager
-def own_home(settings: Settings) -> Generator[None]:
+@contextlib.asynccontextmanager
+async def own_home(settings: Settings) -> AsyncGenerator[None]:
     """Hold the home while the embedded index lives in it; with a Qdrant server many processes may share it."""
     if settings.index.kind != "edge":
         yield
@@ -77,22 +77,33 @@ def own_home(settings: Settings) -> Generator[None]:
         f"Another Perito process works in {settings.home}",
         "Wait until it is done, or start `perito serve` and let commands share it",
     )
-    with held(settings.home / "perito.lock", LOCK_SECONDS, busy):
+    async with held(settings.home / "perito.lock", LOCK_SECONDS, busy):
         yield
 
 
-@contextlib.contextmanager
-def held(file: Path, patience: float, busy: StoreBusy) -> Generator[None]:
+@contextlib.asynccontextmanager
+async def held(file: Path, patience: float, busy: StoreBusy) -> AsyncGenerator[None]:
     """Hold a lock that ends with the process; raises ``busy`` where another has it for ``patience`` seconds."""
-    lock = FileLock(file)
+    lock = FileLock(file, thread_local=False)  # the threads below are not the same
     try:
-        lock.acquire(timeout=patience)
+        await asyncio.to_thread(lock.acquire, patience)
     except Timeout:
         raise busy from None
     try:
         yield
     finally:
-        lock.release()
+        await asyncio.to_thread(lock.release)
+
+
+def is_held(file: Path) -> bool:
+    """Whether a process that shares the file's disk holds that lock now."""
+    if not file.exists():
+        return False
+    try:
+        with FileLock(file, timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 def _build(settings: Settings, opened: contextlib.AsyncExitStack) -> Perito:

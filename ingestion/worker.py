@@ -299,9 +299,9 @@ class Worker:
             if await asyncio.to_thread(self._starts.begin, document.id, blob, len(done)) >= DEATHS:
                 await self._give_up(document)
             else:
-                await self._read_pages(document, self._blobs.path(blob), done)
+                await self._read_pages(document, await asyncio.to_thread(self._blobs.path, blob), done)
         finally:  # in order, whether read, stopped or put off
-            self._starts.leave(document.id, blob)
+            await _to_its_end(self._starts.leave, document.id, blob)
 
     async def _give_up(self, document: Document) -> None:
         """End a document that ends the process."""

@@ -66,6 +66,15 @@ class AttachmentStorage(BaseStorageClient):
         with path.open("rb") as file:
             return self._blobs.put(file)
 
+    async def put_again_where_gone(self, object_key: str, path: Path) -> None:
+        """Call it when the row stands: bytes that nothing stood on yet may have been let go of just before."""
+
+        def put() -> None:
+            if not self._blobs.exists(object_key.rpartition("/")[2]):
+                self._put(path)
+
+        await asyncio.to_thread(put)
+
     async def delete_file(self, object_key: str) -> bool:
         """Let the bytes go if nothing else stands on them; call it when the element's row is gone."""
         return await asyncio.to_thread(self._catalogue.release_blob, object_key.rpartition("/")[2], self._blobs.delete)
@@ -177,6 +186,8 @@ class ChatHistory(SQLAlchemyDataLayer):
             row["url"] = await self.attachments.get_read_url(row["objectKey"])
             row.pop("chainlitKey", None)  # names a file of the session, which ends
         await self._write_element(row)
+        if element.path and element.type == "image":
+            await self.attachments.put_again_where_gone(row["objectKey"], Path(element.path))
 
     async def _keep(self, element: Element, path: Path) -> str:
         if element.type == "image":

@@ -161,6 +161,26 @@ async def test_a_picture_is_kept_with_its_bytes_and_only_for_its_owner(room: Roo
             await room.history.attachment(element_id, user)
 
 
+async def test_a_picture_let_go_of_before_its_row_stood_is_put_again(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever lets go of unclaimed files may come between the bytes and the row that stands on them."""
+    picture = tmp_path / "receipt.png"
+    picture.write_bytes(png())
+    await room.thread("ana", "t", "What is this?")
+    write = room.history._write_element
+
+    async def swept_then_written(row: dict[str, Any]) -> None:
+        sha256 = row["objectKey"].rpartition("/")[2]
+        assert await asyncio.to_thread(room.history.attachments._catalogue.release_blob, sha256, room.blobs.delete)
+        await write(row)
+
+    monkeypatch.setattr(room.history, "_write_element", swept_then_written)
+    await room.attach("t", "e1", picture)
+    found = await room.history.attachment("e1", "ana")
+    assert room.history.attachments.local_path(found.sha256).read_bytes() == png()
+
+
 async def test_a_document_leaves_its_name_in_the_chat_and_its_bytes_where_documents_lie(
     room: Room, tmp_path: Path
 ) -> None:

@@ -16,6 +16,11 @@ import httpx
 import pytest
 from PIL import Image
 
+from assistant.core.errors import StoreBusy
+from assistant.core.settings import load_settings
+from compose.doctor import _worker
+from compose.readingprocess import LOCK
+from compose.standalone import held
 from tests.compose.commands import Commands, Outcome, end
 from tests.documents import DATA
 from tests.qdrantdouble import QdrantDouble, serving
@@ -156,6 +161,17 @@ def test_deleting_while_the_other_process_reads_leaves_nothing(halves: Halves, t
         http.delete(f"/api/documents/{following}").raise_for_status()
         assert worker.poll() is None
         assert (halves.points(), halves.files(), halves.rows()) == (0, [], [0, 0])
+
+
+async def test_the_doctor_sees_whether_a_worker_runs(tmp_path: Path) -> None:
+    elsewhere = load_settings(worker={"where": "elsewhere"}, index={"kind": "server", "url": "http://127.0.0.1:6333"})
+    settings = elsewhere.model_copy(update={"home": tmp_path})  # the environment names another
+    states = [(await _worker(settings)).state]
+    async with held(tmp_path / LOCK, 0, StoreBusy("taken")):
+        states.append((await _worker(settings)).state)
+    after = await _worker(settings)
+    assert [*states, after.state] == ["note", "ok", "note"]
+    assert "none is seen" in after.found and "perito worker" in after.advice
 
 
 def test_one_worker_a_home_and_none_where_the_server_reads(halves: Halves) -> None:

@@ -41,7 +41,7 @@ async def test_a_report_goes_in_is_asked_about_in_two_languages_and_leaves_nothi
             )
         )
         transport = httpx.ASGITransport(app)
-        with blockbuster_ctx(["assistant.web"]):
+        with blockbuster_ctx(["assistant", "ingestion", "compose"]):
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=240) as client:
                 reply = await client.post(
                     "/api/documents?wait=true", files={"files": (report.name, io.BytesIO(content))}
