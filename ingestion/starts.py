@@ -1,5 +1,8 @@
-"""How often a document was begun and never left: a file that takes the whole process with it (PDFium runs in ours)
-must not do so again at every start.
+"""How often a document was begun and never left: one that takes the whole process with it must not do so again at
+every start.
+
+Its file cannot, since it is opened in a process of its own (``openfiles``); what is made of it, or what was ended
+together with us, still can.
 
 A mark beside the document's file says how many pages were done at its last beginning, and how often it has begun
 with no more than those. Whoever leaves the document in order, read or not, removes the mark; a dead process cannot.

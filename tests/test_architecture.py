@@ -70,7 +70,7 @@ def test_every_file_says_what_it_is(file):
     ("package", "file"),
     [
         ("ingestion", "ingestion/pipeline.py"),
-        ("ingestion", "ingestion/worker.py"),
+        ("ingestion", "ingestion/firstlook.py"),
         ("assistant", "assistant/answering.py"),
     ],
 )

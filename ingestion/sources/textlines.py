@@ -392,4 +392,4 @@ def _shown_band(chain: list[_Piece], main: _Piece, angle: int) -> tuple[Floats, 
 def _fractions(boxes: Floats, page: tuple[float, float]) -> list[Box]:
     """Boxes in points as fractions of the page; what hangs over its edge is cut."""
     scaled = boxes / np.array([page[0] or 1, page[1] or 1] * 2)
-    return [Box(*row) for row in np.clip(scaled, 0, 1).round(5).tolist()]
+    return [Box(*row) for row in np.nan_to_num(np.clip(scaled, 0, 1)).round(5).tolist()]

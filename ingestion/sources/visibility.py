@@ -15,6 +15,7 @@ _PALE_LUMA = 190  # ink brighter than this may vanish on paper
 _LEAST_DIFFERENCE = 22  # of 255, between bright ink and what surrounds it
 _LEAST_CONTRAST = 10  # of 255, within a line's box on the thumbnail
 _TINY_POINTS, _TINY_SHARE = 2.0, 0.0022  # type smaller than both (the share is of the page's longer side)
+_FAR = 1e9  # points: no page reaches there
 _SCAN_SHARE = 0.5  # of the page: an opaque picture this large over text is a scan over its OCR layer
 
 
@@ -39,7 +40,7 @@ class Sight:
         """The line, whose ink has the brightness ``luma``, marked where the page shows nothing of it."""
         if line.unseen is not None:
             return line
-        if line.bbox.area == 0:
+        if not line.bbox.area > 0:  # nor is a place that is no number
             return replace(line, unseen=Unseen.OUTSIDE)
         return line if self._shows(line, luma) else replace(line, unseen=Unseen.PALE)
 
@@ -84,7 +85,7 @@ def _run_extents(raw: RawPage) -> Floats:
 def _mostly_inside(boxes: Floats, cover: tuple[float, float, float, float]) -> NDArray[np.bool_]:
     """Which boxes lie at least 9 tenths under the cover."""
     finite = np.asarray(np.isfinite(boxes).all(axis=1))
-    held = np.where(finite[:, None], boxes, 0.0)
+    held = np.clip(np.where(finite[:, None], boxes, 0.0), -_FAR, _FAR)  # or the areas of absurd boxes overflow
     width = np.minimum(held[:, 2], cover[2]) - np.maximum(held[:, 0], cover[0])
     height = np.minimum(held[:, 3], cover[3]) - np.maximum(held[:, 1], cover[1])
     area = (held[:, 2] - held[:, 0]) * (held[:, 3] - held[:, 1])

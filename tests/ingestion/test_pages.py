@@ -11,6 +11,8 @@ from assistant.core.domain import Box
 from assistant.core.settings import LimitSettings
 from ingestion.pages import Line, Page, Unseen
 from ingestion.sources import open_source
+from ingestion.sources.textlines import _fractions  # pyright: ignore[reportPrivateUsage]
+from ingestion.sources.visibility import _mostly_inside  # pyright: ignore[reportPrivateUsage]
 from tests.documents import shared
 from tests.ingestion.pdfs import PdfPage, text_at, write_pdf
 
@@ -167,3 +169,11 @@ def test_a_page_is_the_same_from_many_threads() -> None:
         once = [texts(source.page(number).lines) for number in range(1, 7)]
         again = list(pool.map(lambda number: texts(source.page(number).lines), range(1, 7)))
     assert again == once
+
+
+def test_absurd_places_are_judged_without_a_warning() -> None:
+    """Damaged files put characters at infinity, beyond what squares in floating point, and nowhere at all."""
+    absurd = np.array([[0, 0, 10, 10], [np.nan, 0, 1, 1], [-1e200, -1e200, 1e200, 1e200], [np.inf, np.inf, 1, 1]])
+    assert _mostly_inside(absurd, (0, 0, 500, 500)).tolist() == [True, False, False, False]
+    boxes = _fractions(absurd, (500.0, 500.0))
+    assert all(0 <= side <= 1 for box in boxes for side in box)

@@ -45,10 +45,14 @@ class PdfFile:
         self._name = name
         self._document, self._rescued, self.damage = _open_document(path, name, password)
         with LOCK:
-            self.form_type = int(self._document.get_formtype())
-            if self.form_type in (raw.FORMTYPE_ACRO_FORM, raw.FORMTYPE_XFA_FOREGROUND):
-                self._document.init_forms()
-            self.page_count = len(self._document)
+            try:
+                self.form_type = int(self._document.get_formtype())
+                if self.form_type in (raw.FORMTYPE_ACRO_FORM, raw.FORMTYPE_XFA_FOREGROUND):
+                    self._document.init_forms()
+                self.page_count = len(self._document)
+            except BaseException:
+                self._document.close()
+                raise
 
     @property
     def is_dynamic_form(self) -> bool:
