@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from assistant.core.domain import Hit
+from assistant.core.domain import Chunk, Hit
 from assistant.core.ports import Embedder
 from assistant.language import detect_language
 from assistant.matching import Asked, text_roots
@@ -210,10 +210,14 @@ def _candidates(source: int, hit: Hit, asked: Asked, scale: Scale) -> list[_Cand
     )
     return [
         _Candidate(source, piece, _compared(piece, hit), replace(passage, words=words, wanted=wanted))
-        for piece in quotable(without_orders(hit.chunk.text))
+        for piece in quotable(without_orders(hit.chunk.text), _headings(hit.chunk))
         if asked.learns_from(piece.matched) or not piece.is_sentence
         for words, wanted in [(_words(piece, title, asked), float(asked.is_held_by(piece.matched)))]
     ]
+
+
+def _headings(chunk: Chunk) -> frozenset[str]:
+    return frozenset(heading for anchor in chunk.anchors for heading in anchor.headings)
 
 
 def _words(piece: Quotable, title: frozenset[str], asked: Asked) -> float:

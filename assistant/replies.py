@@ -18,6 +18,7 @@ from assistant.evidence import Quote, Weigher
 from assistant.grounding import Likeness, Placer, judge
 from assistant.language import Language
 from assistant.ledger import Account, charged
+from assistant.quotes import readable
 from assistant.wording import CUT_OFF, declines, nearest_passages, quoted_passage
 
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"
@@ -138,7 +139,7 @@ class Replies:
         yield draft.say(statement)
         for number, chunk in enumerate(chunks, start=1):
             draft.sentences.append(Sentence(chunk.text, (number,), Verdict.QUOTED))
-            yield draft.say(f"{chunk.text}\n\n[{number}]")
+            yield draft.say(f"{readable(chunk.text)}\n\n[{number}]")
         await self._cite(draft, chunks, access)
 
     async def _cite(self, draft: Draft, chunks: Sequence[Chunk], access: Access) -> None:

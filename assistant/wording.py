@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from assistant.core.domain import Chunk
 from assistant.language import Language, fold
+from assistant.quotes import readable
 
 QUOTES: dict[Language, str] = {
     "en": "No language model is configured, so these are quotes from the documents.",
@@ -86,7 +87,5 @@ def nearest_passages(language: Language, chunks: Sequence[Chunk]) -> str:
 
 
 def quoted_passage(text: str, number: int) -> str:
-    """A quote as it is shown: in quotation marks, a table as a table, its citation behind it."""
-    if text.lstrip().startswith("|"):
-        return f"{text}\n\n[{number}]"
-    return f"“{text}” [{number}]"
+    """A quote as it is shown: readable, in quotation marks, its citation behind it."""
+    return f"“{readable(text)}” [{number}]"

@@ -11,8 +11,10 @@ from rich.table import Table
 
 from assistant.core.domain import PageReading
 from assistant.core.shapes import CitationShape, DocumentShape, PageSummaryShape, ProgressShape, RejectedShape
+from assistant.quotes import one_line
 from compose.doctor import Check
 
+EXCERPT = 240  # characters of a passage shown under its source
 READERS = {"text": "own text", "ocr": "OCR", "vlm": "VLM", "mixed": "mixed", "none": "nothing"}
 
 
@@ -95,9 +97,7 @@ def page_heading(page: PageReading) -> str:
 
 def citation_line(citation: CitationShape) -> str:
     """Number, document, page, reader, confidence, and the passage."""
-    rows = (line for line in citation.text.splitlines() if line.strip("|-: "))  # without the rule under a table's head
-    passage = " ".join(" ".join(rows).replace("|", " ").split())
-    shown = passage if len(passage) <= 240 else passage[:239] + "…"
+    shown = one_line(citation.text, EXCERPT)
     reader = READERS.get(citation.reader, citation.reader)
     where = f"{citation.document}, page {citation.page} ({reader}, {citation.confidence:.0%})"
     return f"[{citation.number}] {where}\n    {shown}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from assistant.core.domain import Answer, Citation
 from assistant.core.ports import Message
+from assistant.quotes import beginning, readable
 from assistant.web.boxes import write_boxes
 from assistant.web.texts import without_links
 
@@ -60,7 +61,7 @@ def _item(citation: Citation, pictures: Sequence[str]) -> dict[str, Any]:
         "boxes": [list(box) for box in citation.boxes],
         "reader": citation.reader.value,
         "confidence": round(citation.confidence, 4),
-        "text": citation.text[:EXCERPT],
+        "text": beginning(readable(citation.text), EXCERPT),
         "image": source_url(citation, pictures),
         "boxed": bool(citation.document_id),  # our endpoint draws the boxes; a picture is shown as it was sent
     }

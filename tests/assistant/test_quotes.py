@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assistant.quotes import quotable, without_orders
+from assistant.quotes import one_line, quotable, readable, without_orders
 from tests.documents import shared
 
 TABLE = "| Country | EUR m |\n|---|--:|\n| Syria | 33.42 |\n| Lebanon | 2.57 |"
@@ -34,9 +34,56 @@ def test_the_lines_of_a_receipt_stay_together_up_to_a_length() -> None:
     assert len(pieces) > 2 and all(len(piece.text) <= 350 for piece in pieces)
 
 
-def test_a_heading_goes_with_its_sentence_and_a_sentence_stands_alone() -> None:
+def test_lines_without_a_stop_go_with_their_sentence_and_a_sentence_stands_alone() -> None:
     pieces = quotable("Plazo\n\nDel 1 al 31 de enero. Otra cosa es el lugar.")
     assert [piece.text for piece in pieces] == ["Plazo\n\nDel 1 al 31 de enero.", "Otra cosa es el lugar."]
+
+
+def test_headings_help_to_find_a_sentence_and_are_not_quoted() -> None:
+    passage = "# Contrato\n\n## 2. **Plazo**\n\nDel 1 al 31 de enero. Otra cosa.\n\nFirmas\n\nAna Ruiz\nMadrid\n\nAnexo"
+    pieces = quotable(passage, ["Contrato", "2. Plazo", "FIRMAS", "Anexo"])
+    assert [piece.text for piece in pieces] == ["Del 1 al 31 de enero.", "Otra cosa.", "Ana Ruiz\nMadrid"]
+    assert "Plazo" in pieces[0].matched and "Firmas" in pieces[2].matched
+    assert all(piece.text in passage for piece in pieces)
+    assert [piece.text for piece in quotable("Solo un título", ["Solo un título"])] == ["Solo un título"]
+
+
+WIDE = "|  | Year Ended |  |\n|---|---|---|\n|  | 2025 | 2024 |\n|  | (millions) |  |\n| Total | 4,737 | 3,549 |"
+
+
+def test_a_header_of_several_lines_names_each_column() -> None:
+    (total,) = quotable(WIDE)
+    assert total.matched == "Total; Year Ended 2025 (millions): 4,737; 2024: 3,549"
+    assert total.text == WIDE
+
+
+def test_a_table_whose_rows_have_no_names_loses_none() -> None:
+    rows = quotable("|  | a |\n|---|---|\n|  | 1 |\n|  | 2 |")
+    assert [row.matched for row in rows] == ["a: 1", "a: 2"]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        (TABLE, "Country: Syria; EUR m: 33.42\nCountry: Lebanon; EUR m: 2.57"),
+        (f"Tabla 1\n\n{WIDE}\n\nNota.", "Tabla 1\n\nTotal; Year Ended 2025 (millions): 4,737; 2024: 3,549\n\nNota."),
+        ("| a | b |\n| c | d |", "a b\nc d"),
+        (
+            '## 3. Plazos\n\nDel **1** al `31` de [enero](https://example.org "t").',
+            "3. Plazos\n\nDel 1 al 31 de enero.",
+        ),
+        ("| **A** |\n|---|\n| x<br>y |", "A: x y"),
+        ("C# and 2**3 and 4**5, a_b_c, [1] and #5", "C# and 2**3 and 4**5, a_b_c, [1] and #5"),
+        ("", ""),
+    ],
+)
+def test_a_passage_is_shown_without_markdowns_marks(markdown: str, shown: str) -> None:
+    assert readable(markdown) == shown
+
+
+def test_on_one_line_it_is_cut_at_a_length() -> None:
+    assert one_line(TABLE, 100) == "Country: Syria; EUR m: 33.42 · Country: Lebanon; EUR m: 2.57"
+    assert one_line("Uno  dos\n\ntres", 9) == "Uno dos…"
 
 
 def test_text_after_a_table_is_no_row() -> None:

@@ -79,7 +79,7 @@ export default function Sources() {
                     {Math.round(item.confidence * 100)} %
                   </span>
                 </span>
-                <span className="perito-excerpt">{item.text.replace(/\s+/g, ' ')}</span>
+                <span className="perito-excerpt">{item.text.replace(/\s*\n\s*/g, ' · ')}</span>
               </button>
             </li>
           ))}
