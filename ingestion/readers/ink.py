@@ -14,6 +14,8 @@ SIDE = 1000  # pixels; ink is looked at on a page shrunk to it
 LEAST_CONTRAST = 24  # grey levels between the darkest few pixels and the paper; a blank page has less
 FEW_PIXELS = 18  # of ink, after shrinking: less than a page number
 LEAST_INK = 0.0004  # share of the page; less is specks
+LETTER = 60  # pixels of the shrunk page; what is larger is no letter of a text
+FEW_LETTERS = 20
 
 
 def is_blank(image: Pixels) -> bool:
@@ -22,6 +24,17 @@ def is_blank(image: Pixels) -> bool:
     dark = np.partition(grey.ravel(), min(FEW_PIXELS, grey.size - 1))[min(FEW_PIXELS, grey.size - 1)]
     light = np.percentile(grey, 99)
     return bool(float(light) - float(dark) < LEAST_CONTRAST or _ink(grey).sum() < FEW_PIXELS)
+
+
+def letter_height(image: Pixels) -> float:
+    """How high most letters on ``image`` are, in its pixels: the median over the connected pieces of ink that may
+    be letters; 0.0 where there are too few to tell."""
+    grey = _small_grey(image)
+    ink = cv2.adaptiveThreshold(grey, 1, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, 31, 18)
+    _, _, stats, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
+    width, height, area = stats[1:, cv2.CC_STAT_WIDTH], stats[1:, cv2.CC_STAT_HEIGHT], stats[1:, cv2.CC_STAT_AREA]
+    letters = height[(area > 4) & (height > 2) & (height <= LETTER) & (width <= LETTER)]
+    return float(np.median(letters)) * image.shape[0] / grey.shape[0] if letters.size >= FEW_LETTERS else 0.0
 
 
 def unexplained_ink(image: Pixels, quads: Sequence[Quad], areas: Sequence[tuple[float, float, float, float]]) -> float:

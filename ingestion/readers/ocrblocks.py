@@ -225,7 +225,7 @@ class _Column:
         text = " ".join(row.text for row in rows)
         if kind in (BlockKind.CAPTION, BlockKind.HEADER, BlockKind.FOOTER, BlockKind.EQUATION):
             return kind, 0
-        if _BULLET.match(text) or (_NUMBER.match(text) and kind is not BlockKind.HEADING):
+        if _is_bulleted(text) or (_NUMBER.match(text) and kind is not BlockKind.HEADING):
             return BlockKind.LIST, 0
         if _may_head(rows, text) and (kind is BlockKind.HEADING or ratio >= HEADING_HEIGHT):
             return BlockKind.HEADING, 1 if ratio >= 1.9 else 2 if ratio >= HEADING_HEIGHT else 3
@@ -243,7 +243,12 @@ def _as_high(one: float, other: float) -> bool:
 
 
 def _is_item(text: str) -> bool:
-    return bool(_BULLET.match(text) or _NUMBER.match(text))
+    return bool(_is_bulleted(text) or _NUMBER.match(text))
+
+
+def _is_bulleted(text: str) -> bool:
+    """A mark that stands again at the line's end is an ornament: *** thank you ***, - invoice -."""
+    return bool(_BULLET.match(text)) and text[0] != text[-1]
 
 
 def _joined(rows: Sequence[_Row], left: float, right: float) -> str:

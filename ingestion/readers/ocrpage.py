@@ -17,7 +17,7 @@ from ingestion.readers.ink import has_ink, is_blank, unexplained_ink
 from ingestion.readers.lines import Line, Matrix, Pixels, Quad, map_points, mean_score, quad_of
 from ingestion.readers.ocrblocks import PageLayout, blocks_of
 from ingestion.readers.ocrmodels import find_models
-from ingestion.readers.paddle import WEAK, PaddleEngine, Provider, crop
+from ingestion.readers.paddle import WEAK, PaddleEngine, Provider, Text
 from ingestion.readers.spanish import with_opening_marks
 from ingestion.readers.upright import inverse, propose_turn, skew_of, stand_on_end, straighten, turn, turn_quads
 
@@ -86,8 +86,8 @@ class PageReader:
         if is_blank(image):
             return (), _features([], PageLayout(), 0.0, 0.0), 0
         image = _handy(image)
-        upright, quads, turned = self._upright(image)
-        blocks, features = self._read_upright(upright, quads)
+        upright, quads, turned, known = self._upright(image)
+        blocks, features = self._read_upright(upright, quads, known)
         return blocks, features, turned
 
     def _read_regions(self, image: Pixels, regions: Sequence[Box]) -> tuple[tuple[Block, ...], Mapping[str, float]]:
@@ -104,8 +104,10 @@ class PageReader:
             parts.append(features)
         return tuple(blocks), _combined(parts)
 
-    def _read_upright(self, image: Pixels, quads: Sequence[Quad]) -> tuple[tuple[Block, ...], Mapping[str, float]]:
-        lines = with_opening_marks(self._engine.read(_bgr(image), quads))
+    def _read_upright(
+        self, image: Pixels, quads: Sequence[Quad], known: Mapping[int, Text] | None = None
+    ) -> tuple[tuple[Block, ...], Mapping[str, float]]:
+        lines = with_opening_marks(self._engine.read(_bgr(image), quads, known))
         straight = _straightened(image, lines)
         bare = unexplained_ink(straight.image, [line.quad for line in straight.lines], [])
         regions = find_regions(straight.image) if wants_layout(straight.lines, bare) else []
@@ -116,45 +118,46 @@ class PageReader:
         blocks = blocks_of(straight.lines, layout, boxes, Reader.OCR)
         return blocks, _features(lines, layout, ink, straight.skew)
 
-    def _upright(self, image: Pixels) -> tuple[Pixels, list[Quad], int]:
-        """The picture turned to stand upright, its lines' corners there, and the turn in degrees clockwise.
+    def _upright(self, image: Pixels) -> tuple[Pixels, list[Quad], int, Mapping[int, Text]]:
+        """The picture turned to stand upright, its lines' corners there, the turn in degrees clockwise, and what
+        was already read quickly of these lines.
 
         Lines that run up and down, a model that says so, or lines that read badly raise the question; the
         orientation in which a few lines read clearly best answers it."""
         height, width = image.shape[:2]
         quads = self._engine.find(_bgr(image))
         if not quads:
-            return image, quads, 0
+            return image, quads, 0, {}
         proposed = propose_turn(_bgr(image))
         on_end = stand_on_end(quads)
-        if not proposed and not on_end and self._reads(image, quads) >= SURE - 3 * CLEARLY:
-            return image, quads, 0
+        seen = self._glance(image, quads)
+        if not proposed and not on_end and _mean(seen) >= SURE - 3 * CLEARLY:
+            return image, quads, 0, seen
         candidates = [90, 270] if on_end else [0, 180]
         if proposed in candidates:
             candidates.sort(key=lambda degrees: degrees != proposed)
         elif proposed:
             candidates.insert(0, proposed)
-        best, best_score = 0, self._reads(image, quads) + (0 if on_end else CLEARLY)
+        best, best_score = 0, _mean(seen) + (0 if on_end else CLEARLY)
         for degrees in candidates:
             if not degrees:
                 continue
             turned_quads = turn_quads(quads, degrees, width, height)
-            score = self._reads(turn(image, degrees), turned_quads)
+            score = _mean(self._glance(turn(image, degrees), turned_quads))
             if score > best_score:
                 best, best_score = degrees, score
             if best_score >= SURE + CLEARLY / 2 and best == degrees:
                 break
         if not best:
-            return image, quads, 0
+            return image, quads, 0, seen
         upright = turn(image, best)
-        return upright, self._engine.find(_bgr(upright)), best
+        return upright, self._engine.find(_bgr(upright)), best, {}
 
-    def _reads(self, image: Pixels, quads: Sequence[Quad]) -> float:
-        """How well a few of the longest lines read as they stand: their mean score; lines on end count not."""
-        level = [quad for quad in quads if np.ptp(quad[:, 0]) >= np.ptp(quad[:, 1])]
-        longest = sorted(level, key=lambda quad: -np.ptp(quad[:, 0]))[:TRIED]
-        texts = self._engine.glance([piece for piece in crop(_bgr(image), longest) if piece.size])
-        return float(np.mean([text.score for text in texts])) if texts else 0.0
+    def _glance(self, image: Pixels, quads: Sequence[Quad]) -> Mapping[int, Text]:
+        """A few of the longest lines as they read where they stand; lines on end count not."""
+        level = [i for i, quad in enumerate(quads) if np.ptp(quad[:, 0]) >= np.ptp(quad[:, 1])]
+        longest = sorted(level, key=lambda i: -np.ptp(quads[i][:, 0]))[:TRIED]
+        return self._engine.glance(_bgr(image), quads, longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,10 @@ class _Boxes:
             corners = map_points(corners, self.back)
         xs, ys = corners[:, 0] / self.width, corners[:, 1] / self.height
         return Box.of(float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max()))
+
+
+def _mean(texts: Mapping[int, Text]) -> float:
+    return float(np.mean([text.score for text in texts.values()])) if texts else 0.0
 
 
 def _straightened(image: Pixels, lines: Sequence[Line]) -> _Straight:
@@ -257,7 +264,7 @@ def _handy(image: Pixels) -> Pixels:
 
 
 def _bgr(image: Pixels) -> Pixels:
-    return np.ascontiguousarray(image[:, :, ::-1])
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2BGR), np.uint8)
 
 
 def _scaled(box: Box, width: int, height: int) -> tuple[float, float, float, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import cv2
 import numpy as np
 
+from ingestion.readers.ink import letter_height
 from ingestion.readers.lines import Line, Pixels, Quad
 from ingestion.readers.ocrmodels import Model, Models, speaks_europe
 
 if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
     from paddleocr import TextDetection, TextRecognition
 
 # Thresholds from 32 pages with known text: within 0.1 points of reading everything with care, at 60 % of its cost.
@@ -33,12 +35,16 @@ SHORT_PAGE = 60  # lines
 SAMPLE = 16  # lines tried first
 FOREIGN = 0.70  # a carefully read line under this score may be in a script that the cut recognisers lack
 FOREIGN_TRIES = 4
-DETECTION_SIDE = 1600  # pixels; a page is shrunk to it for finding its lines
+DETECTION_SIDE = 1600  # pixels; a page is shrunk to it for finding its lines,
+LARGE_PRINT_SIDES = (960, 1280)  # or to one of these where its letters are then still …
+LARGE_PRINT_HEIGHT = 12  # … so many pixels high
 SMALL_PRINT_SIDE = 2560  # where the lines found are lower than …
 SMALL_PRINT_HEIGHT = 13  # … these pixels and the page has more to give
 
 LINE_HEIGHT = 48  # pixels a line is scaled to by the recognisers
-PAPER_STEP = 160  # pixels; divides both sides above, and is a multiple of 32 as detection wants
+NARROWED = 0.8  # of its width, at least: characters have room to spare, and the cost goes with the width
+LEAST_WIDTH = 96  # pixels; shorter lines are put on paper of this width
+PAPER_STEP = 64  # pixels; divides all sides above, and is a multiple of 32 as detection wants
 
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3001: ",", 0x3002: ".", 0x3000: " "}
 
@@ -103,6 +109,19 @@ def engine_config(provider: Provider) -> dict[str, Any]:
     }
 
 
+def open_session(model: Path) -> InferenceSession:
+    """Any ONNX model as the OCR's are run: on one thread, by the best provider there is."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    config = engine_config(best_provider())
+    return onnxruntime.InferenceSession(
+        model, options, config.get("providers", ["CPUExecutionProvider"]), config.get("provider_options")
+    )
+
+
 class Recogniser:
     """One of PaddleOCR's text recognition models, loaded when first asked."""
 
@@ -142,45 +161,58 @@ class PaddleEngine:
 
     def warm(self) -> Iterator[None]:
         """Compile the networks for the shapes they will meet, a little at each step; may be left at any."""
-        self._detect(np.full((DETECTION_SIDE, 1130, 3), 255, np.uint8), DETECTION_SIDE)
+        self._detect(np.full((DETECTION_SIDE, 1131, 3), 255, np.uint8), DETECTION_SIDE)
         for recogniser in (self._quick, self._careful):
-            for width in (*range(160, 641, 32), *range(704, 1281, 64)):
+            for width in (*range(LEAST_WIDTH, 641, 32), *range(704, 1281, 64)):
                 yield
                 recogniser.read([np.full((LINE_HEIGHT, width, 3), 255, np.uint8)])
 
     def find(self, image: Pixels) -> list[Quad]:
         """The corners of the lines on ``image``, from the top down."""
-        quads = self._detect(image, DETECTION_SIDE)
-        scale = DETECTION_SIDE / max(image.shape[:2])
-        if quads and scale < 0.8 and np.median([_thickness(quad) for quad in quads]) * scale < SMALL_PRINT_HEIGHT:
+        longer = max(image.shape[:2])
+        side = _detection_side(longer, letter_height(image))
+        quads = self._detect(image, side)
+        heights = [_thickness(quad) * min(1.0, side / longer) for quad in quads]
+        if side < DETECTION_SIDE and heights and np.percentile(heights, 10) < SMALL_PRINT_HEIGHT:
+            side = DETECTION_SIDE  # large letters, and small ones too
+            quads = self._detect(image, side)
+            heights = [_thickness(quad) * min(1.0, side / longer) for quad in quads]
+        if heights and side < 0.8 * longer and np.median(heights) < SMALL_PRINT_HEIGHT:
             return self._detect(image, SMALL_PRINT_SIDE)
         return quads
 
-    def glance(self, crops: Sequence[Pixels]) -> list[Text]:
-        """The crops read by the quick recogniser only."""
-        return self._quick.read(crops)
+    def glance(self, image: Pixels, quads: Sequence[Quad], chosen: Sequence[int]) -> dict[int, Text]:
+        """The ``chosen`` of the lines, by their index, read by the quick recogniser only."""
+        crops = {i: piece for i, piece in zip(chosen, crop(image, [quads[i] for i in chosen]), strict=True)}
+        return self._read_quickly({i: piece for i, piece in crops.items() if piece.size}, {})
 
-    def read(self, image: Pixels, quads: Sequence[Quad]) -> list[Line]:
-        """What stands in ``quads``, in their order; a line without text is left out."""
-        crops = crop(image, quads)
-        texts = self._read_crops([piece for piece in crops if piece.size])
-        found = [quad for quad, piece in zip(quads, crops, strict=True) if piece.size]
-        return [Line(t.text, t.score, quad) for t, quad in zip(texts, found, strict=True) if t.text.strip()]
+    def read(self, image: Pixels, quads: Sequence[Quad], known: Mapping[int, Text] | None = None) -> list[Line]:
+        """What stands in ``quads``, in their order; a line without text is left out. ``known`` is what ``glance``
+        saw of the same lines: it is not read quickly again."""
+        found = [(i, piece) for i, piece in enumerate(crop(image, quads)) if piece.size]
+        seen = {place: known[i] for place, (i, _) in enumerate(found) if i in known} if known else {}
+        texts = self._read_crops([piece for _, piece in found], seen)
+        return [Line(t.text, t.score, quads[i]) for t, (i, _) in zip(texts, found, strict=True) if t.text.strip()]
 
-    def _read_crops(self, crops: list[Pixels]) -> list[Text]:
+    def _read_crops(self, crops: list[Pixels], known: Mapping[int, Text]) -> list[Text]:
         """Quick on a sample; where that comes back weak, careful on all; else careful on the weak lines."""
         if self._careful is self._quick:
             return self._with_foreign(crops, self._quick.read(crops))
-        sample = set(_spread(len(crops), SAMPLE))
-        quick = dict(zip(sorted(sample), self._quick.read([crops[i] for i in sorted(sample)]), strict=True))
+        sample = _spread(len(crops), SAMPLE)
+        quick = self._read_quickly({i: crops[i] for i in sample}, known)
         hard = HARD_SHORT_PAGE if len(crops) <= SHORT_PAGE else HARD_PAGE
         if sum(text.score < WEAK for text in quick.values()) > hard * len(sample):
             return self._with_foreign(crops, self._careful.read(crops))
-        rest = [i for i in range(len(crops)) if i not in sample]
-        quick |= dict(zip(rest, self._quick.read([crops[i] for i in rest]), strict=True))
+        quick = self._read_quickly(dict(enumerate(crops)), {**known, **quick})
         weak = [i for i in range(len(crops)) if _is_doubtful(quick[i])]
         again = dict(zip(weak, self._careful.read([crops[i] for i in weak]), strict=True))
         return self._with_foreign(crops, [again.get(i, quick[i]) for i in range(len(crops))])
+
+    def _read_quickly(self, crops: Mapping[int, Pixels], known: Mapping[int, Text]) -> dict[int, Text]:
+        """The crops by the quick recogniser, but for those already known."""
+        new = [i for i in crops if i not in known]
+        texts = dict(zip(new, self._quick.read([crops[i] for i in new]), strict=True))
+        return {i: texts[i] if i in texts else known[i] for i in crops}
 
     def _with_foreign(self, crops: list[Pixels], texts: list[Text]) -> list[Text]:
         """Lines in scripts that the cut recognisers lack, read by the full one: tried on a few first."""
@@ -218,14 +250,22 @@ def crop(image: Pixels, quads: Sequence[Quad]) -> list[Pixels]:
 
 
 def _in_step(piece: Pixels) -> Pixels:
-    """The crop widened to one of few shapes: every new shape costs compiling the network for it, and memory."""
+    """The crop as high as the recognisers want it, narrowed, and in one of few widths: every new shape costs
+    compiling the network for it, and memory."""
     height, width = piece.shape[:2]
-    wide = LINE_HEIGHT * width / height
-    step = 32 if wide <= 640 else 64 if wide <= 1280 else 128
-    missing = int(np.ceil(wide / step) * step * height / LINE_HEIGHT) - width
-    if missing <= 0:
-        return piece
-    return np.asarray(cv2.copyMakeBorder(piece, 0, 0, 0, missing, cv2.BORDER_REPLICATE), np.uint8)
+    natural = LINE_HEIGHT * width / height
+    step = 32 if natural <= 640 else 64 if natural <= 1280 else 128
+    paper = max(LEAST_WIDTH, int(np.ceil(NARROWED * natural / step)) * step)
+    wide = max(1, min(paper, round(natural)))
+    how = cv2.INTER_AREA if height > LINE_HEIGHT else cv2.INTER_LINEAR
+    scaled = cv2.resize(piece, (wide, LINE_HEIGHT), interpolation=how)
+    return np.asarray(cv2.copyMakeBorder(scaled, 0, 0, 0, paper - wide, cv2.BORDER_REPLICATE), np.uint8)
+
+
+def _detection_side(longer: int, letters: float) -> int:
+    """To how many pixels a page with this longer side is shrunk for finding lines with letters of this height."""
+    sides = (side for side in LARGE_PRINT_SIDES if side < longer and letters * side / longer >= LARGE_PRINT_HEIGHT)
+    return next(sides, DETECTION_SIDE)
 
 
 def _to_size(image: Pixels, side: int) -> Pixels:
