@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from assistant.core.domain import Answer, Box, Citation, Reader
 from assistant.core.errors import PeritoError
 from assistant.web import conversation
 from assistant.web.boxes import PATTERN, read_boxes, write_boxes
-from assistant.web.texts import ENGLISH, SPANISH, explain, texts_for, without_links
+from assistant.web.texts import ENGLISH, SPANISH, SPANISH_REASONS, explain, texts_for, without_links
 from tests.documents import ROOT
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 UI = ROOT / "assistant" / "web" / "ui"
 
 
@@ -79,6 +81,18 @@ def test_every_error_is_explained_in_a_sentence(kind: type[PeritoError]) -> None
     assert "x.pdf" in explain(error, ENGLISH)
     assert explain(error, SPANISH).endswith(".")
     assert "--" not in explain(kind("The file x.pdf is odd"), ENGLISH)  # nobody types options into a chat
+
+
+def test_every_reason_of_a_receipt_has_its_translation() -> None:
+    """The sentences of the modules that judge pages, whether they stand there whole or are put together."""
+    said: set[str] = set()
+    for file in (ROOT / "ingestion" / "triage").glob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, DOCUMENTED)}
+        strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)} - docstrings
+        said |= {text for text in strings if isinstance(text, str) and re.fullmatch(r"[A-Z][^\n]+\.", text)}
+    assert len(said) > 20
+    assert said == set(SPANISH_REASONS)
 
 
 CITED = Citation(1, "a.pdf", "abc", 3, (Box(0.1, 0.25, 0.5, 1.0),), Reader.OCR, 0.9, "quote")

@@ -75,6 +75,7 @@ export default function Documents() {
 }
 
 const newestFirst = (found) => [...found].sort((a, b) => (b.created || '').localeCompare(a.created || ''))
+const told = (reason) => (reason || '').split(/(?<=[.!?])\s+/).map((said) => labels.reasons[said] || said).join(' ')
 const gone = (id, name) => ({ id, name: name || id, status: 'gone', pages: 0, pages_done: 0, readers: {} })
 
 function Row({ one, again, all }) {
@@ -144,7 +145,7 @@ function Row({ one, again, all }) {
           <div style={{ width: `${Math.max(share, 2)}%` }} />
         </div>
       ) : null}
-      {one.error ? <p className="perito-error">{one.error}</p> : null}
+      {one.error ? <p className="perito-error">{told(one.error)}</p> : null}
       {problem ? <p className="perito-error" role="alert">{problem}</p> : null}
       {one.status === 'gone' ? null : (
         <div className="perito-buttons">
@@ -198,7 +199,7 @@ function Row({ one, again, all }) {
                   {labels.readers[page.reader] || page.reader} · {Math.round(page.confidence * 100)} %
                 </span>
               ) : null}
-              <span className="perito-facts">{page.error || page.receipt?.reason}</span>
+              <span className="perito-facts">{told(page.error || page.receipt?.reason)}</span>
             </li>
           ))}
         </ul>
