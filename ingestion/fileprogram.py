@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import lzma
 import pickle
 import sys
+import tarfile
 import traceback
+import zipfile
+import zlib
 from collections import OrderedDict
 from typing import Any, BinaryIO
 
@@ -19,9 +23,10 @@ import psutil
 from assistant.core.errors import PeritoError, UnreadableFile
 from ingestion import childprogram
 from ingestion.firstlook import About, look_at
-from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Look, Opening, Order, Peeking, Terms
+from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Extract, Look, Opening, Order, Peeking, Terms
 from ingestion.pages import Page
 from ingestion.sources import Source, open_source, unlock
+from ingestion.sources.enclosed import Container
 from ingestion.sources.pdf import PdfSource
 from ingestion.wire import Channel
 
@@ -37,6 +42,7 @@ class Desk:
         self._opening: Opening | None = None
         self._source: Source | None = None
         self._copy: BinaryIO | None = None
+        self._within: BinaryIO | None = None
         self._open = contextlib.ExitStack()
         self._pages: OrderedDict[int, Page] = OrderedDict()
 
@@ -52,13 +58,15 @@ class Desk:
                 return image.size, image.tobytes()
             case Copy():
                 return None, self._piece()
+            case Extract(index, anew):
+                return None, self._piece_within(index, anew)
             case _:
                 self.close()
                 return None, b""
 
     def close(self) -> None:
         self._pages.clear()
-        self._source = self._copy = None
+        self._source = self._copy = self._within = None
         self._open.close()
 
     def _described(self, order: Opening) -> About:
@@ -68,7 +76,8 @@ class Desk:
         self._source = self._open.enter_context(source)
         if isinstance(source, PdfSource):
             source.may_peek = self._may_peek
-        return About(source.page_count, source.media_type, source.damage)
+        enclosed = source.enclosed if isinstance(source, Container) else ()
+        return About(source.page_count, source.media_type, source.damage, tuple(each.about for each in enclosed))
 
     def _may_peek(self, number: int) -> bool:
         """Tell the server whose fault it will be when this goes wrong."""
@@ -91,6 +100,17 @@ class Desk:
         if self._copy is None:
             self._copy = self._open.enter_context(unlock(self._opening.path, self._opening.password))
         return self._copy.read(PIECE)
+
+    def _piece_within(self, index: int, anew: bool) -> bytes:
+        assert isinstance(self._source, Container), "nothing lies within the file"
+        within = self._source.enclosed[index]
+        try:
+            if anew or self._within is None:
+                self._within = within.open()
+            return self._within.read(PIECE)
+        except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+                tarfile.TarError, lzma.LZMAError) as error:  # fmt: skip
+            raise UnreadableFile(f"It cannot be unpacked ({error})") from None
 
 
 def main(descriptor: int) -> None:

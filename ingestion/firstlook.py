@@ -12,6 +12,7 @@ from assistant.core.domain import Reader, Reading, Word
 from assistant.core.settings import TriageSettings
 from ingestion.pages import Page
 from ingestion.readers.text import read_text
+from ingestion.sources.enclosed import Enclosure
 from ingestion.triage import Plan, plan_page
 
 
@@ -22,6 +23,7 @@ class About:
     page_count: int
     media_type: str
     damage: str = ""  # "" when the file is whole, else one sentence about what is missing
+    enclosures: tuple[Enclosure, ...] = ()  # files within it
 
 
 @dataclass(frozen=True, slots=True)

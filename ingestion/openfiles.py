@@ -87,11 +87,19 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Extract:
+    """The next piece of a file within the file, as bytes, ``anew`` from its beginning; none when it is whole."""
+
+    index: int
+    anew: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """Close the file."""
 
 
-Order = Opening | Look | Drawing | Copy | Closing
+Order = Opening | Look | Drawing | Copy | Extract | Closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +232,15 @@ class OpenFile:
             copy.seek(0)
             yield copy
 
+    def extract(self, index: int, copy: BinaryIO, most: int) -> Future[None]:
+        """Write the file within that is ``about.enclosures[index]`` to ``copy``. UnreadableFile; TooLarge also where
+        it has more than ``most`` bytes, whatever it claims; OSError where it cannot be written."""
+
+        def extract() -> None:
+            self._extract(index, copy, most)
+
+        return self._thread.submit(self._do, f"A file in {self._opening.name} cannot be taken out", extract)
+
     def close(self) -> None:
         """Let go of the file, at once."""
         if not self._closed.is_set():
@@ -292,6 +309,16 @@ class OpenFile:
         copy.truncate()
         while data := self._bounded(Copy(), self._opening.name, "open")[1]:
             copy.write(data)
+
+    def _extract(self, index: int, copy: BinaryIO, most: int) -> None:
+        copy.seek(0)
+        copy.truncate()
+        anew, what = True, f"A file in {self._opening.name}"
+        while data := self._bounded(Extract(index, anew), what, "page")[1]:
+            if copy.tell() + len(data) > most:
+                raise TooLarge(f"It has more than {most // 1_000_000} MB unpacked, which is the limit")
+            copy.write(data)
+            anew = False
 
     def _bounded(self, order: Order, what: str, kind: str) -> tuple[Any, bytearray]:
         """The answer to ``order``. TooLarge where a limit ends it; ProcessGone, PeekFailed, Cancelled."""

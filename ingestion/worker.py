@@ -30,6 +30,7 @@ from assistant.core.settings import LimitSettings
 from ingestion.chunks import Carry
 from ingestion.firstlook import About
 from ingestion.openfiles import FilePool, OpenFile
+from ingestion.parts import Parts
 from ingestion.pipeline import Pipeline, StructuringReader
 from ingestion.publish import Publisher
 from ingestion.starts import Starts
@@ -76,6 +77,7 @@ class Worker:
         self._starts = Starts(blobs)
         self._ocr = ocr
         self._limits = limits
+        self._parts = Parts(catalogue, blobs, limits)
         self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._changing = asyncio.Lock()  # one document is stopped and requeued or removed at a time
@@ -170,8 +172,7 @@ class Worker:
         """Remove points, rows and blobs, and verify that none is left."""
         async with self._changing:
             await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
-            await self._stop(document_id)
-            await self._remove(document_id, access)
+            await self._remove_family(document_id, access)
 
     async def read_image(self, image: Image) -> Reading:
         """Read a picture without keeping it."""
@@ -217,6 +218,7 @@ class Worker:
             media_type=about.media_type,
             owner=access.user,
             created=datetime.now(UTC),
+            parent=upload.parent,
         )
 
     def _put(self, upload: Upload, opened: OpenFile) -> str:
@@ -325,13 +327,22 @@ class Worker:
                     carries.pop(page.number - 64, None)
                     self._embed_soon()
                     self._tell(document.id, Progress(document, page))
+            parts = await self._parts.take(document, file, self._accept_part)
         document = await _to_its_end(self._finish, document)
         self._embed_soon()
         error = await asyncio.to_thread(self._first_error, document.id) if document.pages_failed else ""
         damage = file.about.result().damage
-        error = " ".join(filter(None, (damage, error)))
+        error = " ".join(filter(None, (damage, error, parts.told)))
         seconds = before + time.perf_counter() - started
-        await self._end(document.id, ending(document, whole=not damage), error, seconds)
+        await self._end(document.id, ending(document, whole=not damage and not parts.lost), error, seconds)
+
+    async def _accept_part(self, upload: Upload) -> None:
+        """Accept a file found in a document of whoever owns that. BadInput where it cannot be read."""
+        parent = await asyncio.to_thread(self._catalogue.document, upload.parent or "", EVERYTHING)
+        owner = Access(parent.owner, frozenset({parent.collection}))
+        document, _ = await _to_its_end(self._accept, upload, parent.collection, owner)
+        if document.id not in self._running and not document.status.is_final:
+            self._launch(document)
 
     def _publish(self, document: Document, page: PageReading, carry: Carry) -> tuple[Document, Carry]:
         """The page becomes answerable, then its row says that it is done: never the other way round."""
@@ -369,8 +380,7 @@ class Worker:
         """Remove the versions this one replaces, now that it is whole."""
         async with self._changing:
             for old in await asyncio.to_thread(self._catalogue.older_versions, document):
-                await self._stop(old.id)
-                await self._remove(old.id, EVERYTHING)
+                await self._remove_family(old.id, EVERYTHING)
 
     async def _note(self, document_id: str, error: str) -> None:
         """Say why a document waits, where that can still be written down."""
@@ -393,6 +403,13 @@ class Worker:
         """Pass ``progress`` on to whoever follows the document; None: there is none any more."""
         for queue in self._listeners.get(document_id, ()):
             queue.put_nowait(progress)
+
+    async def _remove_family(self, document_id: str, access: Access) -> None:
+        """Stop and remove a document, after what was found in it and nowhere else."""
+        await self._stop(document_id)
+        for part in await asyncio.to_thread(self._catalogue.sole_parts, document_id):
+            await self._remove_family(part.id, EVERYTHING)
+        await self._remove(document_id, access)
 
     async def _remove(self, document_id: str, access: Access) -> None:
         def remove() -> None:

@@ -66,6 +66,12 @@ class FolderBlobStore:
                 _move_into_place(file, self._place(key))
         return key
 
+    @contextmanager
+    def aside(self) -> Generator[BinaryIO]:
+        """A file to write to that is gone afterwards, also after a crash; its path is its ``name``. DiskFull."""
+        with self._writing(0) as file:
+            yield file
+
     def path(self, key: str) -> Path:
         """A local file with the blob's bytes; read it, never write to it. NotFound, BadRequest."""
         place = self._place(key)

@@ -180,13 +180,8 @@ class SqlCatalogue:
 
     def ancestors(self, document_id: str) -> list[str]:
         """Ids of the document's parent, its parent's, and so on."""
-        found: list[str] = []
         with self._database.reading() as connection:
-            above = connection.scalar(select(documents.c.parent).where(documents.c.id == document_id))
-            while above is not None and above not in (document_id, *found):
-                found.append(above)
-                above = connection.scalar(select(documents.c.parent).where(documents.c.id == above))
-        return found
+            return _above(connection, document_id)
 
     def family(self, document_id: str) -> tuple[int, int]:
         """How many documents were found in a document, in those, and so on; and their bytes together."""
@@ -368,10 +363,22 @@ def _found_again(connection: Connection, row: Row, parent: str | None) -> Row:
     return {**row, "parent": None}
 
 
+def _above(connection: Connection, document_id: str) -> list[str]:
+    found: list[str] = []
+    above = connection.scalar(select(documents.c.parent).where(documents.c.id == document_id))
+    while above is not None and above not in (document_id, *found):
+        found.append(above)
+        above = connection.scalar(select(documents.c.parent).where(documents.c.id == above))
+    return found
+
+
 def _note_enclosure(connection: Connection, parent: str | None, document_id: str) -> None:
-    """Note that a document was found in another; a file that holds itself does not count."""
-    if parent is None or parent == document_id:
+    """Note that a document was found in another; a file that holds itself, or what it lies in, does not count.
+    NotFound when the other is gone."""
+    if parent is None or parent == document_id or document_id in _above(connection, parent):
         return
+    if _first(connection, select(documents.c.id).where(documents.c.id == parent)) is None:
+        raise _no_document(parent)
     link = {"parent_id": parent, "document_id": document_id}
     known = select(enclosures).where(enclosures.c.parent_id == parent, enclosures.c.document_id == document_id)
     if _first(connection, known) is None:

@@ -113,11 +113,13 @@ class ChunkIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A chat message; ``images`` are PNG, JPEG or WebP files' bytes, shown to a VLM before the text."""
+    """A chat message; ``images`` are PNG, JPEG or WebP files' bytes, shown to a VLM before the text. ``prompt`` is
+    the ``label`` of the prompt it was rendered from."""
 
     role: str  # "system", "user", "assistant"
     text: str
     images: tuple[bytes, ...] = ()
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,7 @@ class Upload:
     name: str
     collection: str = "default"
     password: str = ""
+    parent: str | None = None  # the document it was found in
 
 
 @dataclass(frozen=True, slots=True)

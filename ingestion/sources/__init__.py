@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 from assistant.core.errors import EmptyFile, EncryptedFile, NotFound, TooLarge, UnreadableFile, UnsupportedFile
 from assistant.core.settings import LimitSettings
 from ingestion.pages import Page
-from ingestion.sources.sniffing import sniff
+from ingestion.sources.sniffing import Format, sniff
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".shtml", ".php", ".asp", ".aspx", ".jsp")
 
@@ -90,6 +90,20 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         from ingestion.sources.office import open_office
 
         return open_office(found.detail, path, name, limits)
+    folded = _open_folded(found, path, name, limits)
+    if folded is not None:
+        return folded
+    if found.kind == "encrypted":
+        raise EncryptedFile(
+            f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"
+        )
+    if found.kind == "other":
+        raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
+    return _text(path, name, limits)
+
+
+def _open_folded(found: Format, path: Path, name: str, limits: LimitSettings) -> Source | None:
+    """A web page, or what may hold other files: a mail, an archive. None for anything else."""
     if found.kind == "html" and (not found.detail or Path(name).suffix.lower() in HTML_SUFFIXES):
         from ingestion.sources.html import HtmlSource
 
@@ -98,13 +112,15 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         from ingestion.sources.mail.mime import open_mail
 
         return open_mail(path, name, limits)
-    if found.kind == "encrypted":
-        raise EncryptedFile(
-            f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"
-        )
-    if found.kind == "other":
-        raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
-    return _text(path, name, limits)
+    if found.kind == "zip":
+        from ingestion.sources.archives.zips import ZipSource
+
+        return ZipSource(path, name, limits)
+    if found.kind == "packed":
+        from ingestion.sources.archives.tars import open_packed
+
+        return open_packed(path, name, found.detail, limits)
+    return None
 
 
 def _text(path: Path, name: str, limits: LimitSettings) -> Source:

@@ -16,11 +16,12 @@ LONGEST_PATH = 400  # letters
 @dataclass(frozen=True, slots=True)
 class Enclosure:
     """``path`` is what it is called inside; ``size`` in bytes, as the file claims. ``left_out`` says why it does not
-    become a document; "" where it does."""
+    become a document; "" where it does. ``lost``: something that someone may miss is left out with it."""
 
     path: str
     size: int
     left_out: str = ""
+    lost: bool = False
 
     @property
     def name(self) -> str:

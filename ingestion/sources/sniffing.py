@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingestion.sources.archives.tars import is_tar
 from ingestion.sources.office import READ, office_kind
 
 _HEAD = 16_384
@@ -23,9 +24,6 @@ _PICTURES = (
 _NAMED = (
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
-    (b"\xfd7zXZ\x00", "an xz archive"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
     (b"%!PS", "a PostScript file"),
     (b"\x7fELF", "a program"),
@@ -40,6 +38,7 @@ _NAMED = (
     (b"\x00\x00\x00\x0cjP  ", "a JPEG 2000 picture"),
     (b"\x97JB2", "a JBIG2 picture"),
 )
+_PACKINGS = ((b"\x1f\x8b", "gzip"), (b"BZh", "bzip2"), (b"\xfd7zXZ\x00", "xz"))
 _BRANDS = {b"heic": "a HEIC picture", b"heix": "a HEIC picture", b"mif1": "a HEIF picture", b"avif": "an AVIF picture"}
 _OFFICE = (
     ("word/", "a Word document (.docx)"),
@@ -48,6 +47,7 @@ _OFFICE = (
     ("META-INF/container.xml", "an EPUB book"),
     ("content.xml", "an OpenDocument file (.odt, .ods, .odp)"),
 )
+_OFFICE_MARKS = (b"[Content_Types].xml", b"vnd.oasis.opendocument", b"_rels/.rels")
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<body", b"<meta", b"<title")
 _FRAGMENT = re.compile(rb"<(?:div|p|table|h[1-6]|section|article|main|style|script|link|font|center|ul|ol|base)[\s>]")
 _PREAMBLE = re.compile(rb"\A(?:<!--.*?-->\s*|<\?xml-(?:model|stylesheet)[^>]*>\s*)+", re.DOTALL)
@@ -59,7 +59,8 @@ _MAIL_NAMES = _MAIL_SIGNS | {b"to", b"date", b"subject", b"content-type", b"cc",
 @dataclass(frozen=True, slots=True)
 class Format:
     """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
-    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "text",
+    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "zip",
+    "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"), "text",
     "encrypted" (an Office file behind a password), or "other" (``detail``: what it seems to be, with its article)."""
 
     kind: str
@@ -110,7 +111,7 @@ def _is_mail(start: bytes) -> bool:
 
 def _other(head: bytes, path: Path) -> Format:
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _archive(path)
+        return _archive(head, path)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         return _compound(path)
     if head.startswith(b"{\\rtf"):
@@ -119,26 +120,30 @@ def _other(head: bytes, path: Path) -> Format:
         return Format("other", _BRANDS.get(head[8:12].lower(), "a video or sound recording"))
     if head[:4] == b"RIFF":
         return Format("other", "a video or sound recording")
+    for mark, packing in _PACKINGS:
+        if head.startswith(mark):
+            return Format("packed", packing)
     for mark, name in _NAMED:
         if head.startswith(mark):
             return Format("other", name)
-    return _markup(head)
+    return Format("packed") if is_tar(head[:512]) else _markup(head)
 
 
-def _archive(path: Path) -> Format:
+def _archive(head: bytes, path: Path) -> Format:
     """Which kind of zip; only its table of contents and what it says of itself are looked at."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [entry.filename for entry in archive.filelist[:2000]]
             kind = office_kind(archive)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return Format("other", "a damaged zip archive or Office file")
+        damaged = any(mark in head for mark in _OFFICE_MARKS)
+        return Format("other", "a damaged Office file") if damaged else Format("zip")
     if kind in READ:
         return Format("office", kind)
     for start, name in _OFFICE:
         if any(entry.startswith(start) for entry in names):
             return Format("other", name)
-    return Format("other", "a zip archive")
+    return Format("zip")
 
 
 def _compound(path: Path) -> Format:
