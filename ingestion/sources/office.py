@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ingestion.sources import Source
 
 READ = frozenset({"docx", "pptx", "xlsx", "xlsb", "odf"})  # kinds that ``open_office`` takes
-_LIST = "[Content_Types].xml"
+_LIST = "[content_types].xml"
 _LONGEST_LIST = 5_000_000  # bytes
 _MAIN_PARTS = (
     (b"wordprocessingml.document.main", "docx"),
@@ -38,10 +38,10 @@ _OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
 
 def office_kind(archive: zipfile.ZipFile) -> str:
     """What the archive says it is: "docx", "xlsx", "pptx", "xlsb" or "odf"; "" when it is no office file."""
-    names = set(archive.NameToInfo)
-    if "mimetype" in names and _beginning(archive, "mimetype", 200).startswith(_OPEN_DOCUMENT):
+    names = {name.replace("\\", "/").casefold(): name for name in archive.NameToInfo}  # programs differ in these
+    if "mimetype" in names and _beginning(archive, names["mimetype"], 200).startswith(_OPEN_DOCUMENT):
         return "odf"
-    told = _beginning(archive, _LIST, _LONGEST_LIST) if _LIST in names else b""
+    told = _beginning(archive, names[_LIST], _LONGEST_LIST) if _LIST in names else b""
     found = next((kind for mark, kind in _MAIN_PARTS if mark in told), "")
     return found or next((kind for part, kind in _USUAL if part in names), "")
 

@@ -69,7 +69,7 @@ class Package:
                 )
         if any(entry.flag_bits & 1 for entry in entries):
             raise EncryptedFile(f"{self.name} is packed with a password", "Save a copy without one and send that")
-        return {entry.filename.replace("\\", "/").lstrip("/"): entry for entry in entries}
+        return {_key(entry.filename.replace("\\", "/")): entry for entry in entries}
 
     def close(self) -> None:
         self._zip.close()
@@ -77,17 +77,8 @@ class Package:
     def __contains__(self, part: str) -> bool:
         return self._found(part) is not None
 
-    @property
-    def parts(self) -> list[str]:
-        """The names of all parts."""
-        return list(self._entries)
-
     def _found(self, part: str) -> zipfile.ZipInfo | None:
-        entry = self._entries.get(part)
-        if entry is None:  # some programs differ in case between a part's name and what points to it
-            wanted = part.casefold()
-            entry = next((each for name, each in self._entries.items() if name.casefold() == wanted), None)
-        return entry
+        return self._entries.get(_key(part))
 
     def size(self, part: str) -> int:
         """Bytes of a part unpacked; 0 when it is not there."""
@@ -164,6 +155,11 @@ class Package:
         """The part the package is about, as its own list says, else the ``usual`` one."""
         told = [part for part in self.related("", "officeDocument") if part in self]
         return told[0] if told else usual
+
+
+def _key(part: str) -> str:
+    """A part's name as it is looked up: some programs differ in case between a part and what points to it."""
+    return part.lstrip("/").casefold()
 
 
 def _joined(folder: str, target: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,7 @@ class _Layout:
             self.lefts[column] = place
             place += width * _LETTER
         self.right = max(place, _EDGE + _LEAST_WIDTH * _LETTER)
-        self.ends = dict(zip(self.columns, [*list(self.lefts.values())[1:], place], strict=True))
+        self.ends = dict(zip(self.columns, [*[self.lefts[column] for column in self.columns[1:]], place], strict=False))
         self.y = _EDGE
         self.cells: list[_Cell] = []
         self.blocks: list[tuple[BlockKind, str, tuple[float, float, float, float], str | None, int]] = []
@@ -203,13 +204,12 @@ class _Layout:
 
     def _row(self, row: int, stretch: Stretch) -> None:
         texts = self.sheet.rows.get(row, {})
-        spans = {merge.left: merge for merge in self.sheet.merges if merge.top == row}
+        reach = {merge.left: merge.right for merge in self.sheet.merges_from(row)}
         laid: list[tuple[float, float, tuple[str, ...]]] = []
         alone = len(texts) == 1 and (row in stretch.captions or not stretch.is_table)
         for column in stretch.columns:
             text = texts.get(column, "")
-            merge = spans.get(column)
-            last = max(other for other in stretch.columns if other <= (merge.right if merge else column))
+            last = stretch.columns[bisect_right(stretch.columns, reach.get(column, column)) - 1]
             right = self.right if alone and text else self.ends[last]
             letters = max(1, int((right - self.lefts[column]) / _LETTER) - 1)
             laid.append((self.lefts[column], right, tuple(wrap(text, letters)[:_MOST_LINES]) if text else ()))

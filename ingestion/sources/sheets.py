@@ -47,6 +47,14 @@ class Sheet:
     hidden_columns: set[int] = field(default_factory=set[int])
     after: list[Part] = field(default_factory=list[Part])
     inlays: list[Inlay] = field(default_factory=list[Inlay])
+    _by_top: dict[int, list[Merge]] = field(default_factory=dict[int, list[Merge]])
+
+    def merges_from(self, row: int) -> list[Merge]:
+        """The joined cells that begin in a row. To be asked for once the sheet is complete."""
+        if self.merges and not self._by_top:
+            for merge in self.merges:
+                self._by_top.setdefault(merge.top, []).append(merge)
+        return self._by_top.get(row, [])
 
     @property
     def title(self) -> str:
@@ -260,7 +268,7 @@ def _heads(sheet: Sheet, rows: list[int]) -> int:
 def _groups_names(sheet: Sheet, row: int, below: int) -> bool:
     """Whether a row has cells joined over columns, and the one below it names them: it has no name of its own
     (which may be joined over both), or no numbers."""
-    joined = any(merge.top == row and merge.right > merge.left for merge in sheet.merges)
+    joined = any(merge.right > merge.left for merge in sheet.merges_from(row))
     first = min(min(sheet.rows[row]), min(sheet.rows[below]))
     return joined and (first not in sheet.rows[below] or not any(map(is_number, sheet.rows[below].values())))
 
@@ -312,14 +320,10 @@ def _joined(
     """Cells that lie under a joined one, and how far each joined cell goes over these rows and columns."""
     covered: set[tuple[int, int]] = set()
     spans: dict[tuple[int, int], tuple[int, int]] = {}
-    low, high = (min(rows), max(rows)) if rows else (0, -1)
-    for merge in sheet.merges:
-        if merge.bottom < low or merge.top > high:
-            continue
+    for merge in [merge for row in rows for merge in sheet.merges_from(row)]:
         across = [column for column in columns if merge.left <= column <= merge.right][:LARGEST_SPAN]
         down = [row for row in rows if merge.top <= row <= merge.bottom][:LARGEST_SPAN]
-        if not across or not down or down[0] != merge.top or across[0] != merge.left:
-            continue
-        spans[down[0], across[0]] = len(down), len(across)
-        covered |= {(row, column) for row in down for column in across if (row, column) != (down[0], across[0])}
+        if across and across[0] == merge.left:
+            spans[merge.top, merge.left] = len(down), len(across)
+            covered |= {(row, column) for row in down for column in across if (row, column) != (merge.top, merge.left)}
     return covered, spans
