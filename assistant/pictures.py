@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assistant.core.domain import Anchor, Chunk, Hit, Reading
@@ -53,7 +53,7 @@ class Pictures:
         notice = READ_BY_OCR
         if self.vlm is not None:
             *before, last = answer_messages(asked.text, asked.language, sources, history, prompt="answer_picture")
-            messages = [*before, Message(last.role, last.text, tuple(images))]
+            messages = [*before, replace(last, images=tuple(images))]
             replying = self.replies.from_model(self.vlm, messages, sources, draft, account, purpose="picture")
             try:
                 async with aclosing(replying) as pieces:

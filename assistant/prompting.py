@@ -33,10 +33,9 @@ def answer_messages(
     question: str, language: Language, sources: Sequence[Chunk], history: Sequence[Message] = (), prompt: str = "answer"
 ) -> list[Message]:
     """The conversation so far, shortened, and the question with its ``sources`` numbered from 1."""
-    text = load_prompt(prompt).render(
-        sources=fenced(sources), question=without_tags(question), language=LANGUAGE_NAMES[language]
-    )
-    return [*recent(history), Message("user", text)]
+    wording = load_prompt(prompt)
+    text = wording.render(sources=fenced(sources), question=without_tags(question), language=LANGUAGE_NAMES[language])
+    return [*recent(history), Message("user", text, prompt=wording.label)]
 
 
 def fenced(sources: Sequence[Chunk]) -> str:

@@ -196,6 +196,7 @@ class FakeChatModel:
             prompt_tokens=sum(len(words(message.text)) for message in messages),
             completion_tokens=len(told),
             visual_tokens=256 * sum(len(message.images) for message in messages),
+            prompt=messages[-1].prompt,
         )
         if self.record:
             self.record(usage)

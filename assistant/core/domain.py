@@ -337,6 +337,7 @@ class Usage:
     collection: str = ""
     document_id: str = ""
     estimated: bool = False  # the endpoint reported no usage: the tokens are our own estimate
+    prompt: str = ""  # name and hash of the prompt that was sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,15 @@ class OpenAIChatModel:
         return endpoints.unknown_model(served, self._settings)
 
     async def _keep(self, usage: Usage) -> None:
+        log.info(
+            "%s by %s: %d tokens in, %d out, %.1f s, prompt %s",
+            usage.purpose,
+            usage.model,
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            usage.seconds,
+            usage.prompt or "-",
+        )
         try:
             await asyncio.to_thread(self._record, usage)
         except Exception:  # a ledger that cannot be written must not cost the answer
@@ -216,6 +225,7 @@ class _Request:
     arguments: dict[str, Any]
     text_tokens: int  # estimated
     visual_tokens: int
+    prompt: str = ""
 
 
 def _request(messages: Sequence[Message], settings: EndpointSettings) -> _Request:
@@ -243,7 +253,9 @@ def _request(messages: Sequence[Message], settings: EndpointSettings) -> _Reques
     }
     if isinstance(settings, VlmSettings) and settings.logprobs:
         arguments["logprobs"] = True
-    return _Request(arguments, sum(_estimate(message.text) + 4 for message in messages), visual)
+    tokens = sum(_estimate(message.text) + 4 for message in messages)
+    prompt = next((message.prompt for message in reversed(messages) if message.prompt), "")
+    return _Request(arguments, tokens, visual, prompt)
 
 
 def _fitted(image: bytes, settings: EndpointSettings) -> tuple[bytes, int]:
@@ -311,6 +323,7 @@ class _Answer:
             seconds=now - self.started,
             price=((prompt or 0) * settings.price_in + (completion or 0) * settings.price_out) / 1e6,
             estimated=estimated,
+            prompt=self.request.prompt,
         )
 
     def completion(self, usage: Usage) -> Completion:

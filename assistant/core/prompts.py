@@ -31,6 +31,11 @@ class Prompt:
         """The first 12 hex digits of the SHA-256 of the text."""
         return hashlib.sha256(self.template.encode()).hexdigest()[:12]
 
+    @property
+    def label(self) -> str:
+        """Name and hash, e.g. "answer@1f0c52d3a9be"."""
+        return f"{self.name}@{self.hash}"
+
     @cached_property
     def variables(self) -> frozenset[str]:
         return frozenset(_VARIABLE.findall(self.template))

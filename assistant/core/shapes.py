@@ -298,6 +298,7 @@ class UsageShape(Shape):
     visual_tokens: int
     seconds: float
     price: float
+    prompt: str = ""  # name and hash of the prompt that was sent
 
     @classmethod
     def of(cls, usage: Usage) -> UsageShape:
@@ -309,6 +310,7 @@ class UsageShape(Shape):
             visual_tokens=usage.visual_tokens,
             seconds=round(usage.seconds, 4),
             price=usage.price,
+            prompt=usage.prompt,
         )
 
 

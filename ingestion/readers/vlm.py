@@ -87,7 +87,7 @@ class VlmReader:
         started = time.perf_counter()
         prompt = self._page_prompt if region == WHOLE_PAGE else self._region_prompt
         picture, predicted, inked = await asyncio.to_thread(self._prepare, image, region)
-        message = Message("user", prompt.render(), images=(picture,))
+        message = Message("user", prompt.render(), images=(picture,), prompt=prompt.label)
         try:
             completion = await self._model.complete([message], purpose="page")
         except PermanentError as error:

@@ -15,6 +15,7 @@ from assistant.core.domain import Access, Answer, Verdict
 from assistant.core.embedder import open_embedder
 from assistant.core.errors import BadRequest, EndpointBusy, EndpointDown
 from assistant.core.ports import Embedder, Message
+from assistant.core.prompts import load_prompt
 from assistant.core.settings import EmbeddingSettings, RetrievalSettings
 from assistant.evidence import Weigher
 from assistant.grounding import Placer
@@ -194,6 +195,7 @@ async def test_usage_is_charged_to_the_person_and_the_collection() -> None:
     (usage,) = answer.usage
     assert (usage.purpose, usage.user, usage.collection, usage.model) == ("answer", "ana", "default", "fake-model")
     assert usage.prompt_tokens > 0
+    assert usage.prompt == load_prompt("answer").label
     assert house.catalogue.ledger == [usage]
 
 

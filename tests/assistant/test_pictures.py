@@ -6,6 +6,7 @@ import pytest
 
 from assistant.core.domain import Verdict
 from assistant.core.errors import BadInput, EndpointDown
+from assistant.core.prompts import load_prompt
 from tests.assistant.test_answering import House
 from tests.fakes import png
 
@@ -21,6 +22,7 @@ async def test_a_model_that_sees_gets_the_pictures_and_its_answer_streams() -> N
     assert "pictures" in house.vlm.asked[0][-1].text
     (usage,) = answer.usage
     assert (usage.purpose, usage.model, usage.visual_tokens) == ("picture", "fake-vlm", 512)
+    assert usage.prompt == load_prompt("answer_picture").label
 
 
 async def test_documents_that_bear_on_the_question_go_with_the_pictures() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -19,6 +20,7 @@ from assistant.core.endpoints import RetryPolicy
 from assistant.core.errors import BadRequest, EndpointBusy, EndpointDown, Misconfigured, PeritoError
 from assistant.core.llm import OpenAIChatModel
 from assistant.core.ports import Completion, Message
+from assistant.core.prompts import load_prompt
 from assistant.core.settings import EndpointSettings, VlmSettings
 from tests.core.wire import Endpoint, Exchange, answer_raw, chunk, endpoint, failing, hang, saying
 
@@ -312,6 +314,16 @@ async def test_stopping_closes_the_connection(way: str) -> None:
         await asyncio.gather(task, return_exceptions=True)
         await asyncio.wait_for(gone.wait(), 10)  # the server saw us hang up
     assert [(usage.estimated, usage.completion_tokens) for usage in model.usages] == [(True, 2)]
+
+
+async def test_the_prompt_is_named_in_the_log_and_in_the_ledger(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    prompt = load_prompt("read_page")
+    messages = [Message("user", "before"), Message("user", prompt.render(), prompt=prompt.label), *ASK]
+    async with endpoint(saying("x", usage=USAGE)) as served, model_of(served) as model:
+        await model.client.complete(messages, purpose="page")
+    assert [usage.prompt for usage in model.usages] == [f"read_page@{prompt.hash}"]
+    assert re.search(rf"page by tiny: 1000 tokens in, 500 out, [\d.]+ s, prompt read_page@{prompt.hash}", caplog.text)
 
 
 async def test_requests_in_flight_are_limited() -> None:
