@@ -112,6 +112,10 @@ def _open_folded(found: Format, path: Path, name: str, limits: LimitSettings) ->
         from ingestion.sources.mail.mime import open_mail
 
         return open_mail(path, name, limits)
+    if found.kind == "epub":
+        from ingestion.sources.epub import EpubSource
+
+        return EpubSource(path, name, limits)
     if found.kind == "zip":
         from ingestion.sources.archives.zips import ZipSource
 

@@ -44,7 +44,6 @@ _OFFICE = (
     ("word/", "a Word document (.docx)"),
     ("xl/", "an Excel workbook (.xlsx)"),
     ("ppt/", "a PowerPoint presentation (.pptx)"),
-    ("META-INF/container.xml", "an EPUB book"),
     ("content.xml", "an OpenDocument file (.odt, .ods, .odp)"),
 )
 _OFFICE_MARKS = (b"[Content_Types].xml", b"vnd.oasis.opendocument", b"_rels/.rels")
@@ -59,7 +58,7 @@ _MAIL_NAMES = _MAIL_SIGNS | {b"to", b"date", b"subject", b"content-type", b"cc",
 @dataclass(frozen=True, slots=True)
 class Format:
     """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
-    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "zip",
+    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "epub", "zip",
     "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"), "text",
     "encrypted" (an Office file behind a password), or "other" (``detail``: what it seems to be, with its article)."""
 
@@ -140,6 +139,8 @@ def _archive(head: bytes, path: Path) -> Format:
         return Format("other", "a damaged Office file") if damaged else Format("zip")
     if kind in READ:
         return Format("office", kind)
+    if "META-INF/container.xml" in names:
+        return Format("epub")
     for start, name in _OFFICE:
         if any(entry.startswith(start) for entry in names):
             return Format("other", name)

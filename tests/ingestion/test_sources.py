@@ -54,7 +54,6 @@ def test_the_content_decides_the_format(file: str, media_type: str, pages: int) 
 @pytest.mark.parametrize(
     ("file", "seems"),
     [
-        ("office/winter-sports.epub", "EPUB book"),
         ("broken_or_hostile/fake-encrypted.msg", "Outlook message"),
         ("scan_clean/DA-1p.heic", "HEIC"),
     ],
