@@ -24,7 +24,7 @@ from ingestion.sources.officemath import linear
 from ingestion.sources.package import Package, Relation
 from ingestion.sources.sections import Part, Section, sections, table_part
 from ingestion.sources.xmlparts import kid, kids, number, value
-from ingestion.tables import Cell, Table
+from ingestion.tables import LARGEST_SPAN, Cell, Table
 
 _MEDIA = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _DEEPEST = 40  # elements within each other that are followed
@@ -337,7 +337,7 @@ class _Walk:
             column = _blank(row, number(kid(properties, "w:gridBefore"), "w:val"))
             for tc in _cells(line, 0):
                 told = kid(tc, "w:tcPr")
-                span = max(1, number(kid(told, "w:gridSpan"), "w:val", 1))
+                span = min(LARGEST_SPAN, max(1, number(kid(told, "w:gridSpan"), "w:val", 1)))
                 merge = kid(told, "w:vMerge")
                 above = open_cells.get(column)
                 if merge is not None and value(merge, "w:val", "continue") != "restart" and above is not None:
