@@ -93,15 +93,18 @@ def _upright(image: Image) -> Image:
     return ImageOps.exif_transpose(_without_alpha(image))
 
 
+def media_type(head: bytes) -> str:
+    """What a file is by its first 12 bytes: a PNG, JPEG or WebP picture, or "" for anything else."""
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return _MEDIA_TYPES["PNG"]
+    if head.startswith(b"\xff\xd8\xff"):
+        return _MEDIA_TYPES["JPEG"]
+    return _MEDIA_TYPES["WEBP"] if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
+
+
 def data_url(data: bytes) -> str:
     """A picture file as a ``data:`` URL with its media type (by content)."""
-    if data.startswith(b"\xff\xd8"):
-        kind = "JPEG"
-    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        kind = "WEBP"
-    else:
-        kind = "PNG"
-    return f"data:{_MEDIA_TYPES[kind]};base64,{base64.b64encode(data).decode('ascii')}"
+    return f"data:{media_type(data)};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def _is_flat(image: Image) -> bool:

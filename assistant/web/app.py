@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from assistant.web import answers, api, chathome
+from assistant.web import answers, asking, chathome, documents, health
 from assistant.web.auth import Door
 from assistant.web.gate import Gate
 from assistant.web.services import Services
@@ -61,8 +61,8 @@ def create_api(services: Services, clock: Callable[[], float] = time.monotonic) 
     app.state.services = services
     app.state.door = door
     app.state.closers = []
-    app.include_router(api.health)
-    app.include_router(api.router)
+    for routes in (health, documents, asking):
+        app.include_router(routes.router)
     answers.add_handlers(app)
     _declare_sign_in(app, door)
     settings = services.settings

@@ -23,12 +23,13 @@ from fastapi import APIRouter, FastAPI
 
 from assistant.core.domain import Access, Answer, DocumentStatus
 from assistant.core.errors import AccessDenied, EncryptedFile, NotFound, PeritoError, SignInNeeded, TooManyAttempts
+from assistant.core.pictures import media_type
 from assistant.core.ports import DocumentQuery, Upload
 from assistant.web import chatpage
-from assistant.web.api import collections_of, is_picture, submit_all
 from assistant.web.auth import LOCAL_USER, Door
 from assistant.web.chatfiles import file_routes
 from assistant.web.conversation import remembered, source_props, with_links
+from assistant.web.documents import collections_of, submit_all
 from assistant.web.history import AttachmentStorage, ChatHistory
 from assistant.web.services import Services
 from assistant.web.texts import ENGLISH, SPANISH, Texts, explain, texts_for
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 # A question sent together with documents waits for them, but not for ever: then it is answered from what is there.
 PATIENCE_SECONDS = 90.0
+HEAD = 12  # bytes that tell a picture
 EVERY_COLLECTION = "*"  # not "": the page breaks on an empty choice
 DOCUMENT_COMMANDS = frozenset({ENGLISH.documents_command, SPANISH.documents_command, "/documents", "/documentos"})
 
@@ -309,7 +311,7 @@ def _sent_files(elements: Sequence[Element]) -> list[Sent]:
         path = Path(element.path or "")
         if element.path and path.is_file():
             with path.open("rb") as stream:
-                files.append(Sent(element.id, path, element.name, is_picture(stream.read(12))))
+                files.append(Sent(element.id, path, element.name, bool(media_type(stream.read(HEAD)))))
     return files
 
 

@@ -19,7 +19,7 @@ from assistant.core.domain import Access
 from assistant.core.errors import EmptyFile, NotFound, PeritoError
 from assistant.core.ports import DocumentQuery
 from assistant.web.answers import status_of
-from assistant.web.api import PRIVATE, access_of
+from assistant.web.dependencies import PRIVATE, access_of
 from assistant.web.history import Attachment, ChatHistory
 from assistant.web.services import Services
 from assistant.web.texts import explain, texts_for

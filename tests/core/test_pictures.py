@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from assistant.core.errors import TooLarge, UnreadableFile, UnsupportedFile
-from assistant.core.pictures import data_url, decoded, encode_picture, fit_picture
+from assistant.core.pictures import data_url, decoded, encode_picture, fit_picture, media_type
 from assistant.core.tokens import visual_tokens
 from tests.documents import shared
 
@@ -29,6 +29,7 @@ def test_a_picture_within_the_budget_is_sent_as_it_is(kind: str) -> None:
     data = file_of(Image.new("RGB", (640, 480), "white"), kind)
     assert fit_picture(data, "qwen3-vl", 300) == (data, 300)
     assert data_url(data).startswith(f"data:image/{kind.lower()};base64,")
+    assert media_type(data[:12]) == f"image/{kind.lower()}"
 
 
 def test_a_larger_one_is_shrunk_and_its_cost_is_told() -> None:
@@ -75,6 +76,7 @@ def test_print_goes_as_png_and_a_photo_as_jpeg() -> None:
     [
         (b"", UnsupportedFile),
         (b"%PDF-1.7 no picture", UnsupportedFile),
+        (b"RIFF\x00\x00\x00\x00WAVE", UnsupportedFile),
         (file_of(Image.new("RGB", (9, 9)), "GIF"), UnsupportedFile),
         (file_of(Image.effect_noise((900, 900), 50))[:2000], UnreadableFile),
     ],
@@ -84,6 +86,7 @@ def test_what_is_no_usable_picture_is_refused(data: bytes, error: type[Exception
         fit_picture(data, "qwen3-vl", 64)
     with pytest.raises(error):
         decoded(data)
+    assert media_type(data[:12]) in ("", "image/png")
 
 
 def test_a_bomb_is_refused_before_it_is_decoded() -> None:

@@ -27,7 +27,7 @@ from tests.assistant.webparts import PaperImages, Reading, settings_for
 from tests.fakes import FakeEmbedder, FakeIndex
 
 # Not the gate: all of Chainlit's own routes run behind it.
-LOOKED_AT = [f"assistant.web.{name}" for name in ("api", "chat", "chatfiles", "history", "uploads")]
+LOOKED_AT = [f"assistant.web.{name}" for name in ("asking", "chat", "chatfiles", "documents", "history", "uploads")]
 # Chainlit blocks for a moment in these, called from our handlers.
 CHAINLITS_OWN = [("time.sleep", "chainlit/message.py", "__init__")]
 

@@ -1,4 +1,4 @@
-"""The HTTP API: documents in, pages and answers out. Routes translate; the work is done behind the ports.
+"""The HTTP API's documents: files in, pages and their pictures out. Routes translate; the work is done elsewhere.
 
 The JSON shapes are those of the command line (``assistant/core/shapes.py``). Everything passes the same
 Access as the chat. Catalogue, index and page images are synchronous, so they are called in threads.
@@ -8,28 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shutil
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi import Path as InPath
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 from starlette.responses import FileResponse, StreamingResponse
 
-from assistant.core.domain import (
-    COLLECTION_CHARACTERS,
-    Access,
-    Answer,
-    Collection,
-    Document,
-    DocumentStatus,
-    collection_name,
-)
-from assistant.core.errors import AccessDenied, BadRequest, DiskFull, PeritoError, TransientError
-from assistant.core.ports import DocumentQuery, Message, Submission, Upload
+from assistant.core.domain import Access, Collection, Document, DocumentStatus, collection_name
+from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TransientError
+from assistant.core.ports import DocumentQuery, Submission, Upload
 from assistant.core.shapes import (
-    AnswerShape,
     DocumentDetailShape,
     DocumentShape,
     IngestShape,
@@ -39,17 +29,15 @@ from assistant.core.shapes import (
     RejectedShape,
     Shape,
 )
-from assistant.question import MAX_CHARACTERS
 from assistant.web import boxes as boxes_in_url
 from assistant.web.answers import declared
+from assistant.web.dependencies import NAME, PRIVATE, Parts, Who, signed_in_router
 from assistant.web.events import event_stream
 from assistant.web.services import Services
 from assistant.web.uploads import Form, received_form
 
 DocumentId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The document's id.")]
 PageNumber = Annotated[int, InPath(ge=1, le=1_000_000, description="Page number, from 1.")]
-# Told to machines, but judged by the kernel, whose sentence for people is the same everywhere.
-NAME: dict[str, Any] = {"minLength": 1, "maxLength": COLLECTION_CHARACTERS, "pattern": r"[^\W_]"}
 CollectionName = Annotated[str | None, Query(description="Only in this collection.", json_schema_extra=NAME)]
 Status = Annotated[
     Literal["queued", "reading", "complete", "partial", "failed"] | None, Query(description="Only with this status.")
@@ -72,60 +60,8 @@ class CollectionsShape(Shape):
     collections: list[CollectionShape]
 
 
-class CheckShape(Shape):
-    name: str
-    ready: bool
-    detail: str
-
-
-class ReadyShape(Shape):
-    """GET /readyz."""
-
-    ready: bool
-    checks: list[CheckShape]
-
-
-class HealthShape(Shape):
-    status: Literal["ok"] = "ok"
-
-
-class TurnShape(BaseModel):
-    """An earlier message of the conversation."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    role: Literal["user", "assistant"]
-    text: str = Field(max_length=100_000)
-
-
-class AskShape(BaseModel):
-    """POST /api/ask."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    # Told to machines, but judged by the assistant, whose sentence for people is the same everywhere.
-    question: str = Field(
-        description="In any language.", json_schema_extra={"pattern": r"[\p{L}\p{N}]", "maxLength": MAX_CHARACTERS}
-    )
-    collection: str | None = Field(None, description="Look only into this collection.", json_schema_extra=NAME)
-    history: list[TurnShape] = Field([], max_length=50, description="What was said before, oldest first.")
-
-
-def services_of(request: Request) -> Services:
-    return request.app.state.services
-
-
-async def access_of(request: Request) -> Access:
-    """Who asks. SignInNeeded, TooManyAttempts."""
-    return await request.app.state.door.access(request.headers.get("authorization", ""), request.cookies)
-
-
-Parts = Annotated[Services, Depends(services_of)]
-Who = Annotated[Access, Depends(access_of)]
-
-SIGNED_IN = (401, 403, 429)
 MOST_PASSWORD = 1000
-router = APIRouter(responses=declared(*SIGNED_IN, 422, 500, 503))
+router = signed_in_router()
 
 MULTIPART: dict[str, Any] = {
     "requestBody": {
@@ -329,9 +265,6 @@ async def show_page(parts: Parts, who: Who, document_id: DocumentId, number: Pag
     return PageShape.of(await asyncio.to_thread(parts.catalogue.page, document_id, number, who))
 
 
-PRIVATE = {"Cache-Control": "private, max-age=3600", "Vary": "Cookie, Authorization"}
-
-
 @router.get(
     "/api/documents/{document_id}/pages/{number}/image",
     summary="A page as a picture, with boxes drawn on it",
@@ -361,47 +294,6 @@ async def page_image(
     return Response(image, media_type="image/jpeg", headers=headers)
 
 
-@router.post(
-    "/api/ask",
-    summary="Ask a question",
-    response_model=AnswerShape,
-    responses={
-        200: {
-            "description": "The answer; with `Accept: text/event-stream`, events `piece`, then `answer` or `error`",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        **declared(400),
-    },
-)
-async def ask(
-    body: AskShape, parts: Parts, who: Who, accept: Annotated[str, Header()] = "application/json"
-) -> AnswerShape | StreamingResponse:
-    history = [Message(turn.role, turn.text) for turn in body.history]
-    question = body.question.replace("\0", " ")
-    pieces = parts.assistant.answer(question, who.narrowed(body.collection), history=history)
-    if "text/event-stream" in accept:
-        return event_stream(_answer_events(pieces))
-    answer = [piece async for piece in pieces if isinstance(piece, Answer)][-1]
-    return AnswerShape.of(answer)
-
-
-class PieceShape(Shape):
-    text: str
-
-
-async def _answer_events(pieces: AsyncIterator[str | Answer]) -> AsyncIterator[tuple[str, BaseModel]]:
-    async for piece in pieces:
-        if isinstance(piece, Answer):
-            yield "answer", AnswerShape.of(piece)
-        else:
-            yield "piece", PieceShape(text=piece)
-
-
-def is_picture(head: bytes) -> bool:
-    """Whether bytes begin like a PNG, JPEG or WebP file; 12 are enough to tell."""
-    return head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
-
-
 @router.get("/api/collections", summary="Collections that hold documents")
 async def list_collections(parts: Parts, who: Who) -> CollectionsShape:
     found = await asyncio.to_thread(collections_of, parts, who)
@@ -413,44 +305,3 @@ def collections_of(parts: Services, who: Access) -> list[Collection]:
     """The collections that hold documents, and those that are named as the person's and are still empty."""
     held = {one.name: one for one in parts.catalogue.collections(who)}
     return [held.get(name, Collection(name, 0, 0)) for name in sorted({*held, *(who.collections or ())})]
-
-
-health = APIRouter()
-
-
-@health.get("/healthz", summary="Whether the process lives")
-async def healthz() -> HealthShape:
-    return HealthShape()
-
-
-@health.get(
-    "/readyz",
-    summary="Whether Perito can take documents and questions",
-    responses={503: {"model": ReadyShape, "description": "Not ready; `checks` says what is missing"}},
-)
-async def readyz(parts: Parts, response: Response) -> ReadyShape:
-    checks = [
-        await _check("catalogue", parts.catalogue.documents, Access("readyz")),
-        await _check("index", parts.index.count, "readyz"),
-        await _check("disk", _require_room, parts),
-    ]
-    ready = all(check.ready for check in checks)
-    response.status_code = 200 if ready else 503
-    response.headers["Cache-Control"] = "no-store"
-    return ReadyShape(ready=ready, checks=checks)
-
-
-async def _check(name: str, look: Any, *arguments: Any) -> CheckShape:
-    try:
-        await asyncio.to_thread(look, *arguments)
-    except PeritoError as error:
-        return CheckShape(name=name, ready=False, detail=str(error))
-    except Exception as error:  # a probe reports whatever is wrong, it does not fail on it
-        return CheckShape(name=name, ready=False, detail=f"{type(error).__name__}: {error}")
-    return CheckShape(name=name, ready=True, detail="")
-
-
-def _require_room(parts: Services) -> None:
-    free = shutil.disk_usage(parts.settings.home).free // 1_000_000
-    if free < parts.settings.limits.free_disk_mb:
-        raise DiskFull(f"Only {free} MB are free on the disk of {parts.settings.home}")
