@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from paddleocr import TextDetection, TextRecognition
 
-# Thresholds from 32 pages with known text: within 0.1 points of reading everything with care, at 60 % of its cost.
+# Thresholds from 2,144 lines of 44 pages: within 0.15 points of reading everything with care, at 60 % of its cost.
 WEAK = 0.95  # a line under this score is read again with care,
 DOUBTS = 2.5  # and so is one with so many characters in doubt: a long line hides them in its mean
-HARD_PAGE = 0.15  # share of weak lines in the sample above which the whole page is read with care;
-HARD_SHORT_PAGE = 0.1  # less will do for a page of few lines, which costs little
+HARD_PAGE = 0.15  # share of weak lines in the sample above which the whole page is read with care: choosing among
+HARD_SHORT_PAGE = 0.1  # its lines costs as much and reads worse; less will do for a page of few lines
 SHORT_PAGE = 60  # lines
 SAMPLE = 16  # lines tried first
 FOREIGN = 0.70  # a carefully read line under this score may be in a script that the cut recognisers lack
@@ -39,7 +39,8 @@ DETECTION_SIDE = 1600  # pixels; a page is shrunk to it for finding its lines,
 LARGE_PRINT_SIDES = (960, 1280)  # or to one of these where its letters are then still …
 LARGE_PRINT_HEIGHT = 12  # … so many pixels high
 SMALL_PRINT_SIDE = 2560  # where the lines found are lower than …
-SMALL_PRINT_HEIGHT = 13  # … these pixels and the page has more to give
+SMALL_PRINT_HEIGHT = 13  # … these pixels and the page has more to give, or the letters at once than …
+SMALL_LETTERS = 6  # … these
 
 LINE_HEIGHT = 48  # pixels a line is scaled to by the recognisers
 NARROWED = 0.8  # of its width, at least: characters have room to spare, and the cost goes with the width
@@ -161,11 +162,13 @@ class PaddleEngine:
 
     def warm(self) -> Iterator[None]:
         """Compile the networks for the shapes they will meet, a little at each step; may be left at any."""
-        self._detect(np.full((DETECTION_SIDE, 1131, 3), 255, np.uint8), DETECTION_SIDE)
+        for width in (1236, 1131):  # Letter, A4
+            self._detect(np.full((DETECTION_SIDE, width, 3), 255, np.uint8), DETECTION_SIDE)
+            yield
         for recogniser in (self._quick, self._careful):
             for width in (*range(LEAST_WIDTH, 641, 32), *range(704, 1281, 64)):
-                yield
                 recogniser.read([np.full((LINE_HEIGHT, width, 3), 255, np.uint8)])
+                yield
 
     def find(self, image: Pixels) -> list[Quad]:
         """The corners of the lines on ``image``, from the top down."""
@@ -177,7 +180,7 @@ class PaddleEngine:
             side = DETECTION_SIDE  # large letters, and small ones too
             quads = self._detect(image, side)
             heights = [_thickness(quad) * min(1.0, side / longer) for quad in quads]
-        if heights and side < 0.8 * longer and np.median(heights) < SMALL_PRINT_HEIGHT:
+        if heights and side == DETECTION_SIDE and longer > 1.25 * side and np.median(heights) < SMALL_PRINT_HEIGHT:
             return self._detect(image, SMALL_PRINT_SIDE)
         return quads
 
@@ -264,6 +267,8 @@ def _in_step(piece: Pixels) -> Pixels:
 
 def _detection_side(longer: int, letters: float) -> int:
     """To how many pixels a page with this longer side is shrunk for finding lines with letters of this height."""
+    if letters and letters * DETECTION_SIDE / longer < SMALL_LETTERS and longer > 1.25 * DETECTION_SIDE:
+        return SMALL_PRINT_SIDE
     sides = (side for side in LARGE_PRINT_SIDES if side < longer and letters * side / longer >= LARGE_PRINT_HEIGHT)
     return next(sides, DETECTION_SIDE)
 

@@ -171,6 +171,20 @@ async def test_a_small_picture_is_enlarged(ocr_reader: OcrReader) -> None:
     assert similarity(hand_read("multilingual__francais.pdf"), reading) > 85
 
 
+async def test_small_print_on_a_page_of_large_print_is_read_too(ocr_reader: OcrReader) -> None:
+    page = Image.new("RGB", (1700, 2200), "white")
+    draw = ImageDraw.Draw(page)
+    for row, text in enumerate(("SUMMER SALE", "EVERYTHING", "MUST GO", "THIS WEEK", "ONLY HERE", "COME EARLY")):
+        draw.text((120, 120 + 260 * row), text, "black", ImageFont.load_default(150))
+    for row, text in enumerate(
+        ("Offer ends 14 March 2025", "Stock is limited to 300 pieces", "Prices include 21% tax")
+    ):
+        draw.text((130, 1850 + 60 * row), text, "black", ImageFont.load_default(22))
+    text = text_of(await ocr_reader.read(page))
+    for wanted in ("MUST GO", "Offer ends 14 March 2025", "limited to 300 pieces", "21% tax"):
+        assert fuzz.partial_ratio(wanted, text) > 92
+
+
 async def test_only_the_regions_asked_for_are_read(ocr_reader: OcrReader) -> None:
     page = picture("scan_clean/masks.pdf")
     truth = json.loads(shared("gt/hand_read/scan_clean__masks.pdf.json").read_text("utf-8"))

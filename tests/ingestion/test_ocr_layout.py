@@ -8,14 +8,15 @@ import re
 import numpy as np
 import pypdfium2
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from rapidfuzz import fuzz
 
 from assistant.core.domain import Block, BlockKind, Box, Reader
+from ingestion.readers import imagelayout
 from ingestion.readers.columns import Item, in_columns
 from ingestion.readers.htmltable import read_table
 from ingestion.readers.imagetables import gutters_of, is_table
-from ingestion.readers.ink import is_blank, unexplained_ink
+from ingestion.readers.ink import is_blank, letter_height, unexplained_ink
 from ingestion.readers.lines import Line, map_points, quad_of, rows_of
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.ocrblocks import PageLayout, blocks_of
@@ -92,6 +93,12 @@ def test_lists_headings_and_paragraphs_by_position_alone() -> None:
     assert found[0].level > 0
 
 
+def test_a_mark_before_and_after_a_line_is_no_bullet() -> None:
+    for text in ("*** THANK YOU ***", "-INVOICE-", "*8301245*"):
+        (found,) = blocks([line(text, 0, 0, 160)])
+        assert (found.kind, found.text) == (BlockKind.PARAGRAPH, text)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_lines_are_no_trouble(count: int) -> None:
     assert len(blocks([line("text", 0, 100 * n, 50) for n in range(count)])) == count
@@ -142,6 +149,30 @@ def test_ink_is_explained_by_lines_and_figures_only() -> None:
     assert unexplained_ink(page, [text], [(90, 490, 310, 520)]) == pytest.approx(0)
     assert not is_blank(page)
     assert is_blank(np.full((800, 600, 3), 230, np.uint8))
+
+
+@pytest.mark.parametrize("size", [24, 40, 90])
+def test_letters_are_as_high_as_the_font_draws_them(size: int) -> None:
+    page = Image.new("RGB", (2000, 2600), "white")
+    font = ImageFont.load_default(size)
+    for row in range(8):
+        ImageDraw.Draw(page).text((100, 100 + row * 2 * size), "MAHNEXIKMAHNEXIK", "black", font)
+    _, top, _, bottom = font.getbbox("MAHNEXIK")
+    assert letter_height(np.asarray(page)) == pytest.approx(bottom - top, rel=0.15, abs=3)
+    assert letter_height(np.full((800, 600, 3), 255, np.uint8)) == 0
+
+
+def test_layout_is_the_same_on_either_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = np.asarray(picture("scan_clean/DA-1p.png"))
+    imagelayout._layout_model.cache_clear()
+    best = imagelayout.find_regions(page)
+    monkeypatch.setattr(imagelayout, "best_provider", lambda: "cpu")
+    imagelayout._layout_model.cache_clear()
+    plain = imagelayout.find_regions(page)
+    imagelayout._layout_model.cache_clear()
+    assert len(plain) > 5
+    assert sorted(region.kind.value for region in best) == sorted(region.kind.value for region in plain)
+    assert all(any(one.overlap(other) > 0.9 and one.kind is other.kind for other in best) for one in plain)
 
 
 def test_aligned_columns_make_a_table_and_prose_does_not() -> None:
