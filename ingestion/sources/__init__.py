@@ -97,6 +97,11 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
         raise EncryptedFile(
             f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"
         )
+    if found.kind == "recording":
+        raise UnsupportedFile(
+            f"{name} is a sound or video recording, whose words would have to be written down first",
+            "That takes a transcription endpoint, and none can be set up here yet; send a transcript instead",
+        )
     if found.kind == "other":
         raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
     return _text(path, name, limits)

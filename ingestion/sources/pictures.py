@@ -1,4 +1,4 @@
-"""Picture files as pages: PNG, JPEG, TIFF (every frame a page), WebP, BMP, GIF (its first frame).
+"""Picture files as pages: PNG, JPEG, TIFF and HEIF (every frame a page), WebP, AVIF, BMP, GIF (its frames that differ).
 
 The size is read from the header and held against the limits before anything is decoded, so Pillow's own
 guard against decompression bombs (which warns at one fixed size for the whole process) is set aside here.
@@ -6,12 +6,13 @@ guard against decompression bombs (which warns at one fixed size for the whole p
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.Image import Image as Picture
 
@@ -28,7 +29,14 @@ MEDIA_TYPES = {
     "WEBP": "image/webp",
     "BMP": "image/bmp",
     "GIF": "image/gif",
+    "AVIF": "image/avif",
+    "HEIF": "image/heic",
 }
+PILLOWS_OWN = tuple(kind for kind in MEDIA_TYPES if kind != "HEIF")  # read without another library
+_MOST_GIF_FRAMES = 20  # that differ, and so are pages
+_GIF_MEGAPIXELS = 400  # of all frames together that are looked at
+_DIFFERENT = 0.03  # share of a small grey picture's pixels that changed, from which a frame is another page
+_CHANGED = 48  # grey levels
 _LONG_SIDE_INCHES = 11.69  # what a picture without a trustworthy resolution is taken for: A4
 _SMALLER_FROM = 150  # dpi below which a smaller picture is wanted
 _TURNED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
@@ -46,7 +54,13 @@ class PictureSource:
         self._kind = kind
         self._limits = limits
         self.media_type = MEDIA_TYPES[kind]
-        self.page_count = self._count()
+        if kind == "HEIF":
+            from ingestion.sources.heif import teach_pillow
+
+            teach_pillow()
+        self._frames: Sequence[int] = (0,)  # of the file, page by page
+        self._frames = self._found_frames()
+        self.page_count = len(self._frames)
         if self.page_count > limits.pages:
             raise TooLarge(f"{name} has {self.page_count} pages; the limit is {limits.pages}")
         if self.page_count == 1:
@@ -77,7 +91,7 @@ class PictureSource:
     def _opened(self, number: int) -> Generator[Any]:
         try:
             with Image.open(self._path, formats=[self._kind]) as picture:
-                picture.seek(number - 1)
+                picture.seek(self._frames[number - 1])
                 yield picture
         except (UnidentifiedImageError, *BROKEN) as error:
             raise UnreadableFile(f"{self._what(number)} cannot be read ({_reason(error)})") from None
@@ -86,11 +100,14 @@ class PictureSource:
         many = getattr(self, "page_count", 1) > 1
         return f"Page {number} of {self._name}" if many else f"The picture {self._name}"
 
-    def _count(self) -> int:
-        if self._kind != "TIFF":
-            return 1
+    def _found_frames(self) -> Sequence[int]:
+        if self._kind not in ("TIFF", "HEIF", "GIF"):
+            return (0,)
+        self._size(1)
         with self._opened(1) as picture:
-            return _count_frames(picture, self._limits.pages + 1)
+            if self._kind == "GIF":
+                return _different_frames(picture)
+            return range(_count_frames(picture, self._limits.pages + 1))
 
     def _size(self, number: int) -> tuple[int, int]:
         """Width and height upright. TooLarge before anything is decoded."""
@@ -148,7 +165,7 @@ def upright_rgb(picture: Any, size: tuple[int, int]) -> Picture:
 
 
 def _count_frames(picture: Any, most: int) -> int:
-    """Frames of a TIFF, counted until one cannot be found (a damaged tail costs only itself)."""
+    """Frames counted until one cannot be found (a damaged tail costs only itself)."""
     count = 1
     while count < most:
         try:
@@ -157,6 +174,23 @@ def _count_frames(picture: Any, most: int) -> int:
             return count
         count += 1
     return count
+
+
+def _different_frames(picture: Any) -> list[int]:
+    """The first frame of a moving picture, and those that show something else than all before (as slides do)."""
+    most = max(1, int(_GIF_MEGAPIXELS * 1e6 / (picture.width * picture.height)))
+    kept: list[tuple[int, NDArray[np.int16]]] = []
+    for index in range(most):
+        try:
+            picture.seek(index)
+            small = np.asarray(picture.convert("L").resize((96, 96), Image.Resampling.BOX)).astype(np.int16)
+        except BROKEN:
+            break
+        if all(float((np.abs(small - other) > _CHANGED).mean()) > _DIFFERENT for _, other in kept):
+            kept.append((index, small))
+        if len(kept) == _MOST_GIF_FRAMES:
+            break
+    return [index for index, _ in kept] or [0]
 
 
 def _with_exif(decoded: Picture, source: Picture) -> Picture:

@@ -28,9 +28,6 @@ _NAMED = (
     (b"%!PS", "a PostScript file"),
     (b"\x7fELF", "a program"),
     (b"MZ", "a Windows program"),
-    (b"OggS", "a sound recording"),
-    (b"ID3", "a sound recording"),
-    (b"fLaC", "a sound recording"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"8BPS", "a Photoshop picture"),
     (b"\x00\x00\x01\x00", "an icon"),
@@ -38,8 +35,15 @@ _NAMED = (
     (b"\x00\x00\x00\x0cjP  ", "a JPEG 2000 picture"),
     (b"\x97JB2", "a JBIG2 picture"),
 )
+_RECORDINGS = (
+    b"OggS", b"ID3", b"fLaC", b"\x1aE\xdf\xa3", b"FLV\x01", b"0&\xb2u\x8ef\xcf\x11", b"\x00\x00\x01\xba", b"#!AMR",
+    b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"MThd", b"RIFF",
+)  # fmt: skip
 _PACKINGS = ((b"\x1f\x8b", "gzip"), (b"BZh", "bzip2"), (b"\xfd7zXZ\x00", "xz"))
-_BRANDS = {b"heic": "a HEIC picture", b"heix": "a HEIC picture", b"mif1": "a HEIF picture", b"avif": "an AVIF picture"}
+_BRANDS = {
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIF"),
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+}
 _OFFICE = (
     ("word/", "a Word document (.docx)"),
     ("xl/", "an Excel workbook (.xlsx)"),
@@ -58,9 +62,10 @@ _MAIL_NAMES = _MAIL_SIGNS | {b"to", b"date", b"subject", b"content-type", b"cc",
 @dataclass(frozen=True, slots=True)
 class Format:
     """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
-    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "epub", "zip",
-    "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"), "text",
-    "encrypted" (an Office file behind a password), or "other" (``detail``: what it seems to be, with its article)."""
+    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "epub",
+    "zip", "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"),
+    "recording" (sound or video), "text", "encrypted" (an Office file behind a password), or "other" (``detail``: what
+    it seems to be, with its article)."""
 
     kind: str
     detail: str = ""
@@ -116,9 +121,9 @@ def _other(head: bytes, path: Path) -> Format:
     if head.startswith(b"{\\rtf"):
         return Format("office", "rtf")
     if head[4:8] == b"ftyp":
-        return Format("other", _BRANDS.get(head[8:12].lower(), "a video or sound recording"))
-    if head[:4] == b"RIFF":
-        return Format("other", "a video or sound recording")
+        return _boxed(head)
+    if head.startswith(_RECORDINGS):
+        return Format("recording")
     for mark, packing in _PACKINGS:
         if head.startswith(mark):
             return Format("packed", packing)
@@ -126,6 +131,16 @@ def _other(head: bytes, path: Path) -> Format:
         if head.startswith(mark):
             return Format("other", name)
     return Format("packed") if is_tar(head[:512]) else _markup(head)
+
+
+def _boxed(head: bytes) -> Format:
+    """What its brands say: a picture or a film. AVIF may name itself by the general brand first."""
+    size = min(int.from_bytes(head[:4], "big"), len(head))
+    brands = [head[8:12], *(head[place : place + 4] for place in range(16, size, 4))]
+    kinds = {_BRANDS.get(brand.lower()) for brand in brands[:1]} | {_BRANDS.get(b) for b in brands if b == b"avif"}
+    if "AVIF" in kinds:
+        return Format("picture", "AVIF")
+    return Format("picture", "HEIF") if "HEIF" in kinds else Format("recording")
 
 
 def _archive(head: bytes, path: Path) -> Format:
