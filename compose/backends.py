@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from assistant.core.shapes import (
     PageSummaryShape,
     ProgressShape,
     RejectedShape,
+    UsageTotalsShape,
 )
 from compose.server import find_server
 from compose.standalone import Perito, open_perito
@@ -50,6 +52,10 @@ class Backend(Protocol):
     async def reread(self, document_id: str, on_progress: OnProgress) -> DocumentShape: ...
 
     async def delete(self, document_id: str) -> None: ...
+
+    async def usage(self, days: int | None) -> UsageTotalsShape:
+        """What models used, of all time or of the last ``days``."""
+        ...
 
 
 @contextlib.asynccontextmanager
@@ -127,6 +133,10 @@ class LocalBackend:
 
     async def delete(self, document_id: str) -> None:
         await self._perito.worker.delete(document_id, LOCAL)
+
+    async def usage(self, days: int | None) -> UsageTotalsShape:
+        since = datetime.now(UTC) - timedelta(days=days) if days is not None else None
+        return UsageTotalsShape.of(await asyncio.to_thread(self._perito.catalogue.usage_totals, LOCAL, since))
 
     async def _follow(self, document_id: str, on_progress: OnProgress, duplicate: bool = False) -> DocumentShape:
         shape: DocumentShape | None = None

@@ -180,6 +180,23 @@ def documents_reread(document_id: DocumentId, as_json: Json = False) -> None:
 
 
 @app.command()
+def usage(
+    days: Annotated[int | None, typer.Option(min=1, max=36_500, help="Only of so many days.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What models used, by purpose, model and collection: calls, tokens, seconds, price."""
+    from compose.backends import open_backend
+    from compose.tables import usage_table
+
+    async def go() -> Any:
+        async with open_backend(load_settings()) as backend:
+            return await backend.usage(days)
+
+    totals = _run(go())
+    _print_json(totals.model_dump(mode="json")) if as_json else _print_table(usage_table(totals.usage))
+
+
+@app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", min=1, max=65535)] = None,

@@ -19,6 +19,7 @@ from assistant.core.shapes import (
     IngestShape,
     ProgressShape,
     RejectedShape,
+    UsageTotalsShape,
 )
 from compose.server import RunningServer
 
@@ -87,6 +88,10 @@ class RemoteBackend:
 
     async def delete(self, document_id: str) -> None:
         await self._call("DELETE", f"/api/documents/{document_id}")
+
+    async def usage(self, days: int | None) -> UsageTotalsShape:
+        reply = await self._call("GET", "/api/usage", params={} if days is None else {"days": days})
+        return UsageTotalsShape.model_validate(reply)
 
     async def _follow(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
         document: DocumentShape | None = None

@@ -10,7 +10,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from assistant.core.domain import PageReading
-from assistant.core.shapes import CitationShape, DocumentShape, PageSummaryShape, ProgressShape, RejectedShape
+from assistant.core.shapes import (
+    CitationShape,
+    DocumentShape,
+    PageSummaryShape,
+    ProgressShape,
+    RejectedShape,
+    UsageTotalShape,
+)
 from assistant.quotes import one_line
 from compose.doctor import Check
 
@@ -129,6 +136,20 @@ def pages_table(pages: Sequence[PageSummaryShape]) -> Table:
             f"{page.seconds:.2f}",
         )
         table.add_row(*row, page.error or page.receipt.reason)
+    return table
+
+
+def usage_table(totals: Sequence[UsageTotalShape]) -> Table | str:
+    """What models used, a line for each purpose, model and collection."""
+    if not totals:
+        return "No model has been used yet."
+    table = _table("for", "model", "collection", "calls", "tokens in", "of pictures", "tokens out", "seconds", "price")
+    for total in totals:
+        tokens = (total.calls, total.prompt_tokens, total.visual_tokens, total.completion_tokens)
+        numbers = [f"{number:,}" for number in tokens]
+        table.add_row(
+            total.purpose, total.model, total.collection, *numbers, f"{total.seconds:,.1f}", f"{total.price:,.4f}"
+        )
     return table
 
 

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Executable, delete, func, insert, or_, select, true, update
 
 from assistant.core.database import Database, open_database
-from assistant.core.domain import Access, Collection, Document, DocumentStatus, PageReading, PageStatus, Usage
+from assistant.core.domain import (
+    Access,
+    Collection,
+    Document,
+    DocumentStatus,
+    PageReading,
+    PageStatus,
+    Usage,
+    UsageTotal,
+)
 from assistant.core.errors import NotFound
 from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery
 from assistant.core.records import (
@@ -34,21 +42,6 @@ from assistant.core.tables import documents, elements, enclosures, pages, readin
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
 UNFINISHED = (DocumentStatus.QUEUED, DocumentStatus.READING)
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTotal:
-    """The ledger summed over the calls of one purpose, model and collection."""
-
-    purpose: str
-    model: str
-    collection: str
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    visual_tokens: int
-    seconds: float
-    price: float
 
 
 class SqlCatalogue:

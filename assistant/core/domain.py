@@ -341,6 +341,21 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """The ledger summed over the calls of one purpose, model and collection."""
+
+    purpose: str
+    model: str
+    collection: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    visual_tokens: int
+    seconds: float
+    price: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The text with its citations. ``quoted`` says that no language model wrote it: the sentences are
     quotes. A refused answer may still carry the nearest passages as citations, shown as such."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -22,6 +23,7 @@ from assistant.core.domain import (
     PageReading,
     Reading,
     Usage,
+    UsageTotal,
 )
 
 if TYPE_CHECKING:
@@ -219,6 +221,10 @@ class Catalogue(Protocol):
         ...
 
     def record(self, usage: Usage, /) -> None: ...
+
+    def usage_totals(self, access: Access, since: datetime | None = None) -> list[UsageTotal]:
+        """The ledger by purpose, model and collection, dearest first; ``since`` has a time zone."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

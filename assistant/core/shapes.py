@@ -7,6 +7,7 @@ origin top left.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from assistant.core.domain import (
     Receipt,
     Sentence,
     Usage,
+    UsageTotal,
     Verdict,
 )
 from assistant.core.errors import PeritoError
@@ -312,6 +314,34 @@ class UsageShape(Shape):
             price=usage.price,
             prompt=usage.prompt,
         )
+
+
+class UsageTotalShape(Shape):
+    """The calls of one purpose, model and collection together; "" where a call belonged to none."""
+
+    purpose: str
+    model: str
+    collection: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    visual_tokens: int
+    seconds: float
+    price: float
+
+    @classmethod
+    def of(cls, total: UsageTotal) -> UsageTotalShape:
+        return cls(**asdict(total))
+
+
+class UsageTotalsShape(Shape):
+    """`perito usage` and GET /api/usage, dearest first."""
+
+    usage: list[UsageTotalShape]
+
+    @classmethod
+    def of(cls, totals: Sequence[UsageTotal]) -> UsageTotalsShape:
+        return cls(usage=[UsageTotalShape.of(total) for total in totals])
 
 
 class AnswerShape(Shape):

@@ -1,17 +1,19 @@
-"""The HTTP API's questions: an answer as JSON, or in pieces as it is written."""
+"""The HTTP API's questions: an answer as JSON, or in pieces as it is written; and what answers cost."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from fastapi import Header
+from fastapi import Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from assistant.core.domain import Answer
 from assistant.core.ports import Message
-from assistant.core.shapes import AnswerShape, Shape
+from assistant.core.shapes import AnswerShape, Shape, UsageTotalsShape
 from assistant.question import MAX_CHARACTERS
 from assistant.web.answers import declared
 from assistant.web.dependencies import NAME, Parts, Who, signed_in_router
@@ -64,6 +66,16 @@ async def ask(
         return event_stream(_answer_events(pieces))
     answer = [piece async for piece in pieces if isinstance(piece, Answer)][-1]
     return AnswerShape.of(answer)
+
+
+@router.get("/api/usage", summary="What models used, by purpose, model and collection", responses=declared(400))
+async def show_usage(
+    parts: Parts,
+    who: Who,
+    days: Annotated[int | None, Query(ge=1, le=36_500, description="Only of so many days.")] = None,
+) -> UsageTotalsShape:
+    since = datetime.now(UTC) - timedelta(days=days) if days is not None else None
+    return UsageTotalsShape.of(await asyncio.to_thread(parts.catalogue.usage_totals, who, since))
 
 
 class PieceShape(Shape):

@@ -12,10 +12,18 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from assistant.core.domain import Access, Answer
+from assistant.core.domain import Access, Answer, Usage
 from assistant.core.errors import DiskFull, EndpointDown
 from assistant.core.ports import Submission, Upload
-from assistant.core.shapes import AnswerShape, DocumentDetailShape, ErrorShape, IngestShape, PageShape, ProgressShape
+from assistant.core.shapes import (
+    AnswerShape,
+    DocumentDetailShape,
+    ErrorShape,
+    IngestShape,
+    PageShape,
+    ProgressShape,
+    UsageTotalsShape,
+)
 from tests.assistant.webparts import CONTRACT, Web, build_web, files, settings_for
 
 TWO_PAGES = f"{CONTRACT}\f\nSegunda página.\n\nLa fianza son dos mensualidades."
@@ -335,3 +343,18 @@ async def test_ready_says_what_is_not(web: Web, tmp_path: Path) -> None:
         reply = await client.get("/readyz")
     assert reply.status_code == 503
     assert [check["name"] for check in reply.json()["checks"] if not check["ready"]] == ["disk"]
+
+
+async def test_what_models_used_is_told_to_whom_it_concerns(tmp_path: Path) -> None:
+    web = build_web(settings_for(tmp_path / "home", users=True), tmp_path)
+    for user, collection in (("ana", "contracts"), ("carl", ""), ("bea", "hr")):
+        web.services.catalogue.record(Usage("answer", "llama", 100, 20, price=0.5, user=user, collection=collection))
+
+    async def seen(user: str) -> list[tuple[str, int]]:
+        async with web.client(user) as client:
+            reply = UsageTotalsShape.model_validate((await client.get("/api/usage", params={"days": 7})).json())
+        return [(total.collection, total.prompt_tokens) for total in reply.usage]
+
+    assert await seen("ana") == [("contracts", 100)]
+    assert sorted(await seen("carl")) == [("", 100), ("hr", 100)]
+    assert len(await seen("bea")) == 3

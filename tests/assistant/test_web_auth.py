@@ -276,6 +276,7 @@ async def test_without_credentials_nothing_of_the_api_opens(web: Web) -> None:
             ("GET", "/api/documents/x"),
             ("GET", "/api/documents/x/pages/1/image"),
             ("GET", "/api/collections"),
+            ("GET", "/api/usage"),
             ("POST", "/api/ask"),
             ("DELETE", "/api/documents/x"),
         ):

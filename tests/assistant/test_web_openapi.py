@@ -56,6 +56,7 @@ OPERATIONS = [
         "/api/documents/{document_id}/pages/{number}/image": ["GET"],
         "/api/documents/{document_id}/progress": ["GET"],
         "/api/documents/{document_id}/reread": ["POST"],
+        "/api/usage": ["GET"],
         "/healthz": ["GET"],
         "/readyz": ["GET"],
     }.items()

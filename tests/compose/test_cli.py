@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pypdfium2 import PdfDocument
 
+from assistant.core.catalogue import SqlCatalogue
+from assistant.core.domain import Usage
 from tests.compose.commands import Commands
 from tests.documents import shared
 
@@ -172,3 +175,12 @@ def test_doctor_finds_a_healthy_home(perito: Commands) -> None:
     assert outcome.code == 0, outcome.out
     assert outcome.json["healthy"] is True
     assert {check["name"] for check in outcome.json["checks"]} >= {"home", "embedder", "ocr", "index"}
+
+
+def test_usage_is_told(perito: Commands) -> None:
+    assert "No model has been used yet" in perito("usage").out
+    with closing(SqlCatalogue.open(f"sqlite:///{perito.home / 'perito.db'}")) as catalogue:
+        catalogue.record(Usage("answer", "llama", 1200, 34, seconds=2.0, price=0.25, collection="default"))
+    (line,) = perito("usage", "--days", "1", "--json").json["usage"]
+    assert (line["model"], line["calls"], line["prompt_tokens"], line["price"]) == ("llama", 1, 1200, 0.25)
+    assert "1,200" in perito("usage").out
