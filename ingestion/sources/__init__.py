@@ -117,6 +117,10 @@ def _open_folded(found: Format, path: Path, name: str, limits: LimitSettings) ->
         from ingestion.sources.mail.mime import open_mail
 
         return open_mail(path, name, limits)
+    if found.kind == "outlook":
+        from ingestion.sources.mail.outlook import OutlookSource
+
+        return OutlookSource(path, name, limits)
     if found.kind == "epub":
         from ingestion.sources.epub import EpubSource
 

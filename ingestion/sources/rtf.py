@@ -75,6 +75,11 @@ class RtfSource(SectionSource):
         self.damage = f"{name} ends in the middle; what stands before was read." if reader.is_cut else ""
 
 
+def rtf_parts(data: bytes, name: str, limits: LimitSettings) -> list[Part]:
+    """The parts of Rich Text that lies within another file. UnreadableFile where it is none inside."""
+    return list(joined_lists(_Reader(data, name, limits).parts()))
+
+
 @dataclass(slots=True)
 class _State:
     """What a group changes for itself."""

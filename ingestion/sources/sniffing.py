@@ -62,8 +62,8 @@ _MAIL_NAMES = _MAIL_SIGNS | {b"to", b"date", b"subject", b"content-type", b"cc",
 @dataclass(frozen=True, slots=True)
 class Format:
     """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
-    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "epub",
-    "zip", "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"),
+    (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "outlook",
+    "epub", "zip", "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"),
     "recording" (sound or video), "text", "encrypted" (an Office file behind a password), or "other" (``detail``: what
     it seems to be, with its article)."""
 
@@ -168,11 +168,12 @@ def _compound(path: Path) -> Format:
         data = file.read(2_000_000)
     if "EncryptedPackage".encode("utf-16-le") in data:
         return Format("encrypted", "an Office file")
+    if "__properties_version1.0".encode("utf-16-le") in data:
+        return Format("outlook")
     streams = (
         ("WordDocument", "an old Word document (.doc)"),
         ("Workbook", "an old Excel workbook (.xls)"),
         ("PowerPoint Document", "an old PowerPoint presentation (.ppt)"),
-        ("__substg1.0", "an Outlook message (.msg)"),
     )
     for stream, name in streams:
         if stream.encode("utf-16-le") in data:

@@ -53,14 +53,21 @@ def test_the_content_decides_the_format(file: str, media_type: str, pages: int) 
 
 
 @pytest.mark.parametrize(
-    ("file", "seems"),
+    ("head", "seems"),
     [
-        ("broken_or_hostile/fake-encrypted.msg", "Outlook message"),
+        (b"7z\xbc\xaf\x27\x1c\x00\x04", "a 7-Zip archive"),
+        (b"Rar!\x1a\x07\x01\x00", "a RAR archive"),
+        (b"\x7fELF\x02\x01\x01\x00", "a program"),
+        (b"SQLite format 3\x00", "an SQLite database"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'></svg>", "an XML file"),
+        (b"PK\x03\x04\x14\x00[Content_Types].xml", "a damaged Office file"),
     ],
 )
-def test_other_formats_are_refused_by_their_name(file: str, seems: str) -> None:
+def test_other_formats_are_refused_by_their_name(head: bytes, seems: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(head + bytes(100))
     with pytest.raises(UnsupportedFile, match=r"(?s)seems to be .*which is not read") as caught:
-        opened(file)
+        open_source(path, limits=LIMITS)
     assert seems in caught.value.message
     assert caught.value.advice
 

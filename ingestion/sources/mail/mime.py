@@ -33,7 +33,7 @@ _ENDINGS = {
     "application/pdf": ".pdf", "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "text/html": ".html",
     "text/plain": ".txt", "text/calendar": ".ics", "text/csv": ".csv", "application/zip": ".zip",
 }  # fmt: skip
-_ENCRYPTED = "The text of this mail is encrypted and cannot be read without its recipient's key."
+ENCRYPTED = "The text of this mail is encrypted and cannot be read without its recipient's key."
 
 
 def open_mail(path: Path, name: str, limits: LimitSettings) -> SectionSource:
@@ -115,7 +115,7 @@ class _Found:
             return
         kind = part.get_content_type()
         if kind == "multipart/encrypted":
-            self.notes.append(_ENCRYPTED)
+            self.notes.append(ENCRYPTED)
         elif kind == "multipart/alternative":
             self._alternatives(part)
         elif part.is_multipart() and kind != "message/rfc822":
@@ -162,7 +162,7 @@ class _Found:
 
         content = signed_content(_data(part))
         if content is None:
-            self.notes.append(_ENCRYPTED)
+            self.notes.append(ENCRYPTED)
         else:
             self.take(email.message_from_bytes(content, policy=email.policy.compat32))
 
