@@ -20,6 +20,7 @@ from assistant.core.index import open_index
 from assistant.core.ports import ChunkIndex, Embedder
 from assistant.core.settings import Settings
 from assistant.wiring import build_assistant
+from ingestion.officepages import OfficePages
 from ingestion.pageimages import SourcePageImages
 from ingestion.wiring import build_worker
 from ingestion.worker import Worker
@@ -116,5 +117,6 @@ def _build(settings: Settings, opened: contextlib.AsyncExitStack) -> Perito:
     opened.callback(index.close)
     worker = build_worker(settings, catalogue=catalogue, blobs=blobs, index=index, embedder=embedder)
     assistant = build_assistant(settings, index=index, embedder=embedder, catalogue=catalogue, ingestion=worker)
-    page_images = SourcePageImages(catalogue, blobs, worker.files)
+    office = OfficePages(blobs, worker.files, settings.limits.office_seconds)
+    page_images = SourcePageImages(catalogue, blobs, worker.files, office)
     return Perito(settings, blobs, catalogue, embedder, index, worker, assistant, page_images)

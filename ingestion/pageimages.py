@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.core.blobs import FolderBlobStore
-from assistant.core.domain import Access, Box
+from assistant.core.domain import Access, Box, Document
 from assistant.core.errors import NotFound
 from assistant.core.ports import Catalogue
+from ingestion.officepages import SLIDES, TEXTS, OfficePages, Printed
 from ingestion.openfiles import FilePool
 
 if TYPE_CHECKING:
@@ -25,19 +26,38 @@ LINE = (214, 120, 0, 255)
 class SourcePageImages:
     """Implements the kernel's ``PageImages`` over the stored source files."""
 
-    def __init__(self, catalogue: Catalogue, blobs: FolderBlobStore, files: FilePool) -> None:
+    def __init__(
+        self, catalogue: Catalogue, blobs: FolderBlobStore, files: FilePool, office: OfficePages | None = None
+    ) -> None:
         self._catalogue = catalogue
         self._blobs = blobs
         self._files = files
+        self._office = office
 
     def page_image(self, document_id: str, number: int, access: Access, boxes: Sequence[Box] = ()) -> bytes:
         """The upright page as a JPEG with ``boxes`` drawn on it. NotFound; BadInput where it cannot be drawn."""
         document = self._catalogue.document(document_id, access)
         if not 1 <= number <= max(document.pages, 1):
             raise NotFound(f"{document.name} has no page {number}", f"Its pages are 1 to {document.pages}")
-        turned = self._turned(document_id, number, access)
-        plain = self._plain(self._catalogue.blob(document_id, access), document.name, number, turned)
+        blob = self._catalogue.blob(document_id, access)
+        printed = self._printed(document, blob, number, access, boxes)
+        if printed is not None:
+            return with_boxes(encode(printed.image), printed.boxes)
+        plain = self._plain(blob, document, number, self._turned(document_id, number, access))
         return with_boxes(plain, boxes) if boxes else plain
+
+    def _printed(
+        self, document: Document, blob: str, number: int, access: Access, boxes: Sequence[Box]
+    ) -> Printed | None:
+        """The printed page on which the boxed blocks of a text document stand, where there is one."""
+        if self._office is None or not boxes or document.media_type not in TEXTS:
+            return None
+        try:
+            blocks = self._catalogue.page(document.id, number, access).blocks
+        except NotFound:
+            return None
+        cited = [block for block in blocks if block.bbox in boxes]
+        return self._office.passage(blob, document, number, cited, DPI)
 
     def _turned(self, document_id: str, number: int, access: Access) -> int:
         try:
@@ -45,12 +65,15 @@ class SourcePageImages:
         except NotFound:  # not read yet: shown as it lies
             return 0
 
-    def _plain(self, blob: str, name: str, number: int, turned: int) -> bytes:
+    def _plain(self, blob: str, document: Document, number: int, turned: int) -> bytes:
         part = f"page-{number}-{turned}-{DPI}.jpg"
         kept = self._blobs.derived(blob, part)
         if kept is not None:
             return kept.read_bytes()
-        data = encode(self._render(self._blobs.path(blob), name, number, turned))
+        image = self._render(self._blobs.path(blob), document.name, number, turned)
+        if self._office is not None and document.media_type in SLIDES:
+            image = self._office.slide(blob, document, number, image, DPI) or image
+        data = encode(image)
         self._blobs.put_derived(blob, part, data)
         return data
 

@@ -164,6 +164,9 @@ class LimitSettings(Section):
     image_megapixels: int = Field(120, ge=1, le=2_000, description="Largest picture decoded whole, in megapixels.")
     render_megapixels: int = Field(12, ge=1, le=200, description="Largest page rendering, in megapixels.")
     unpacked_mb: int = Field(1_000, ge=1, le=100_000, description="Most a packed file may unpack to, in MB.")
+    office_seconds: float = Field(
+        60, ge=0, le=3600, description="For LibreOffice to print an office file for citations; 0: it is not asked."
+    )
     sheet_rows: int = Field(50_000, ge=100, le=1_048_576, description="Rows read of one sheet; more are left out.")
     parts: int = Field(
         1_000, ge=0, le=100_000, description="Most files taken out of one mail or archive, with all that lies in those."

@@ -27,7 +27,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def perito(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Perito]:
-    async with open_perito(load_settings(home=str(tmp_path_factory.mktemp("home")))) as perito:
+    home = str(tmp_path_factory.mktemp("home"))
+    async with open_perito(load_settings(home=home, limits={"office_seconds": 0})) as perito:  # pages as drawn here
         yield perito
 
 
