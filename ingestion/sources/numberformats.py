@@ -65,7 +65,8 @@ def displayed(value: float, code: str, since_1904: bool = False) -> str:
         section, is_negative_form = _chosen(value, _sections(code))
         if section.is_date:
             return _date(value, section, since_1904)
-        shown = abs(value) if is_negative_form else value
+        as_it_is = any(token.kind == "general" for token in section.tokens)
+        shown = abs(value) if is_negative_form and not as_it_is else value
         return _number(shown, section.tokens).strip()
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
         return general(value)
@@ -178,7 +179,7 @@ def _number(value: float, tokens: tuple[_Token, ...]) -> str:
         return f"-{text}" if value < 0 else text
     if "digit" not in kinds:
         return "".join(_literal(token) for token in tokens)
-    if "slash" in kinds and "digit" in kinds[kinds.index("slash") :] and "digit" in kinds[: kinds.index("slash")]:
+    if _is_fraction(tokens):
         return _fraction(value, tokens)
     last = len(kinds) - 1 - kinds[::-1].index("digit")
     whole_end = (
@@ -197,6 +198,13 @@ def _number(value: float, tokens: tuple[_Token, ...]) -> str:
     if "exponent" in kinds:
         text = _filled_scientific(tokens, whole_end, digits, decimals, power)
     return f"-{text}" if negative else text
+
+
+def _is_fraction(tokens: tuple[_Token, ...]) -> bool:
+    """Whether a slash stands between digits, those after it being asked for or given (# ?/8)."""
+    slash = next((index for index, token in enumerate(tokens) if token.kind == "slash"), len(tokens))
+    after = any(token.kind == "digit" or token.text.isdigit() for token in tokens[slash:])
+    return after and any(token.kind == "digit" for token in tokens[:slash])
 
 
 def _scaling_commas(kinds: list[str], whole_end: int) -> int:
@@ -222,14 +230,10 @@ def _filled(tokens: tuple[_Token, ...], whole_end: int, digits: str, decimals: s
         elif token.kind == "digit":
             text += after.get(index, "")
         elif token.kind == "point":
-            text += "." if after.get(index) or any(after.values()) or _has_zero(tokens, index) else ""
+            text += "." if places else f"{digits}."  # whole digits are shown even where none are asked for
         elif token.kind != "comma":  # commas group or divide; they are not shown where they stand
             text += _literal(token)
     return text
-
-
-def _has_zero(tokens: tuple[_Token, ...], point: int) -> bool:
-    return any(token.kind == "digit" and token.text in "0?" for token in tokens[point:])
 
 
 def _laid_whole(places: list[int], digits: str, grouped: bool) -> dict[int, str]:
