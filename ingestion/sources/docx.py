@@ -15,6 +15,17 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
+from ingestion.sources.docxparts import (
+    drawn_nodes,
+    goes_on,
+    head_rows,
+    is_on,
+    leave_blank,
+    looked_into,
+    row_cells,
+    symbol_letter,
+    table_rows,
+)
 from ingestion.sources.docxstyles import Style, Styles, roman
 from ingestion.sources.drawingml import chart_part, diagram_text, said_instead
 from ingestion.sources.drawn import SectionSource
@@ -32,7 +43,6 @@ _THROUGH = frozenset(
     {"w:ins", "w:moveTo", "w:hyperlink", "w:smartTag", "w:fldSimple", "w:customXml", "w:bdo", "w:dir", "w:ruby"}
     | {"w:rubyBase", "w:sdtContent", "mc:Choice"}
 )
-_FLOW_THROUGH = frozenset({"w:customXml", "w:ins", "w:moveTo", "w:sdtContent"})
 _MARKS = {"w:tab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "‑", "w:ptab": "\t"}
 _NOTES_AFTER = 600  # characters of notes that wait for the next heading at most
 
@@ -147,7 +157,7 @@ class _Walk:
             elif element.tag == "w:tbl":
                 yield from self._table(element, depth)
             elif depth < _DEEPEST:
-                yield from self.flow(_within(element), depth + 1)
+                yield from self.flow(looked_into(element), depth + 1)
 
     def ending(self) -> Iterator[Part]:
         """What waits for the end: the last notes, then the endnotes."""
@@ -168,7 +178,7 @@ class _Walk:
         self._runs(paragraph, said, depth)
         text = self._carried + "".join(said.text).strip("\n")
         self._carried = ""
-        if _goes_on(kid(paragraph, "w:pPr")):
+        if goes_on(kid(paragraph, "w:pPr")):
             self._carried, text = text, ""
         if text.strip():
             part = self._part(text.strip(), style, said)
@@ -206,12 +216,12 @@ class _Walk:
             elif depth < _DEEPEST and tag in _THROUGH:
                 self._runs(child, said, depth + 1)
             elif depth < _DEEPEST and tag in ("w:sdt", "mc:AlternateContent"):
-                for inner in _within(child, wrapped=True):
+                for inner in looked_into(child, wrapped=True):
                     self._runs(inner, said, depth + 1)
 
     def _run(self, run: Element, said: _Said, depth: int) -> None:
         properties = kid(run, "w:rPr")
-        unseen = _is_on(kid(properties, "w:vanish"))
+        unseen = is_on(kid(properties, "w:vanish"))
         for child in run:
             if child.tag == "w:fldChar":
                 self._field(child, said)
@@ -225,7 +235,7 @@ class _Walk:
             box = kid(mark, "w:ffData", "w:checkBox")
             if box is not None:
                 ticked = kid(box, "w:checked")
-                said.text.append("☒ " if _is_on(ticked if ticked is not None else kid(box, "w:default")) else "☐ ")
+                said.text.append("☒ " if is_on(ticked if ticked is not None else kid(box, "w:default")) else "☐ ")
         elif kind == "separate" and self._fields:
             self._fields[-1] = True
         elif kind == "end" and self._fields:
@@ -239,13 +249,13 @@ class _Walk:
         elif tag in _MARKS:
             said.text.append(_MARKS[tag])
         elif tag == "w:sym":
-            said.text.append(_symbol(child))
+            said.text.append(symbol_letter(child))
         elif tag in ("w:footnoteReference", "w:endnoteReference", "w:commentReference"):
             self._reference(child, said, depth)
         elif tag in ("w:drawing", "w:pict", "w:object"):
             said.after += self._drawing(child, depth)
         elif tag == "mc:AlternateContent" and depth < _DEEPEST:
-            for inner in _within(child, wrapped=True):
+            for inner in looked_into(child, wrapped=True):
                 for each in inner:
                     self._piece(each, said, depth + 1)
         elif tag == "w:ruby":
@@ -278,7 +288,7 @@ class _Walk:
         found: list[Part] = []
         told = next(drawing.iter("wp:docPr"), None)
         alt = said_instead(value(told, "descr") or value(next(drawing.iter("v:shape"), None), "alt"))
-        for node in _drawn(drawing):
+        for node in drawn_nodes(drawing):
             if node.tag in ("a:blip", "v:imagedata"):
                 key = "r:embed" if node.tag == "a:blip" else "r:id"
                 found += self._picture(value(node, key), alt)
@@ -314,9 +324,9 @@ class _Walk:
 
     def _table(self, table: Element, depth: int) -> Iterator[Part]:
         """A table, then the pictures in it. One of a single cell is a frame around text."""
-        lines = [line for line in _rows(table, 0) if kid(line, "w:trPr", "w:del") is None]
-        if len(lines) == 1 and len(list(_cells(lines[0], 0))) == 1 and depth < _DEEPEST:
-            yield from self.flow(next(_cells(lines[0], 0)), depth + 1)
+        lines = [line for line in table_rows(table) if kid(line, "w:trPr", "w:del") is None]
+        if len(lines) == 1 and len(list(row_cells(lines[0]))) == 1 and depth < _DEEPEST:
+            yield from self.flow(next(row_cells(lines[0])), depth + 1)
             return
         kept: list[Part] = []
         made, heads = self._grid(lines, kept, depth)
@@ -334,8 +344,8 @@ class _Walk:
         for line in lines:
             row, still_open, column = list[Cell](), dict[int, Cell](), 0
             properties = kid(line, "w:trPr")
-            column = _blank(row, number(kid(properties, "w:gridBefore"), "w:val"))
-            for tc in _cells(line, 0):
+            column = leave_blank(row, number(kid(properties, "w:gridBefore"), "w:val"))
+            for tc in row_cells(line):
                 told = kid(tc, "w:tcPr")
                 span = min(LARGEST_SPAN, max(1, number(kid(told, "w:gridSpan"), "w:val", 1)))
                 merge = kid(told, "w:vMerge")
@@ -349,12 +359,12 @@ class _Walk:
                     if merge is not None:
                         still_open[column] = cell
                 column += span
-            _blank(row, number(kid(properties, "w:gridAfter"), "w:val"))
-            if heads == len(made.rows) and _is_on(kid(properties, "w:tblHeader")):
+            leave_blank(row, number(kid(properties, "w:gridAfter"), "w:val"))
+            if heads == len(made.rows) and is_on(kid(properties, "w:tblHeader")):
                 heads += 1
             made.rows.append(row)
             open_cells = still_open
-        return made, heads or _heads(made)
+        return made, heads or head_rows(made)
 
     def _cell_text(self, cell: Element, kept: list[Part], depth: int) -> str:
         if depth >= _DEEPEST:
@@ -368,86 +378,3 @@ class _Walk:
             elif part.text:
                 texts.append(part.text)
         return "\n".join(texts)
-
-
-def _goes_on(properties: Element | None) -> bool:
-    """Whether the next paragraph goes on with this one: its end is deleted, or it is a large first letter."""
-    drop_cap = value(kid(properties, "w:framePr"), "w:dropCap", "none")
-    return kid(properties, "w:rPr", "w:del") is not None or drop_cap != "none"
-
-
-def _within(element: Element, *, wrapped: bool = False) -> Iterator[Element]:
-    """What to look into of an element that only wraps others: the first form of alternatives that has anything,
-    a content control's content unless it only says what to fill in. ``wrapped``: the wrapper, not its children."""
-    if element.tag == "mc:AlternateContent":
-        chosen = kid(element, "mc:Choice")
-        chosen = chosen if chosen is not None and len(chosen) else kid(element, "mc:Fallback")
-    elif element.tag == "w:sdt":
-        chosen = None if _is_on(kid(element, "w:sdtPr", "w:showingPlcHdr")) else kid(element, "w:sdtContent")
-    else:
-        chosen = element if element.tag in _FLOW_THROUGH else None
-    if chosen is not None:
-        yield from [chosen] if wrapped else chosen
-
-
-def _drawn(drawing: Element) -> Iterator[Element]:
-    """The nodes of a drawing that show something; what stands in a text box is left to the flow, and of two forms
-    of the same only the first is given."""
-    for child in drawing:
-        if child.tag == "mc:Fallback" and kid(drawing, "mc:Choice") is not None:
-            continue
-        yield child
-        if child.tag != "w:txbxContent":
-            yield from _drawn(child)
-
-
-def _rows(table: Element, depth: int) -> Iterator[Element]:
-    for child in table:
-        if child.tag == "w:tr":
-            yield child
-        elif depth < 5 and child.tag in ("w:sdt", "w:customXml", "w:ins", "w:moveTo"):
-            yield from _rows(_content(child), depth + 1)
-
-
-def _cells(row: Element, depth: int) -> Iterator[Element]:
-    for child in row:
-        if child.tag == "w:tc":
-            yield child
-        elif depth < 5 and child.tag in ("w:sdt", "w:customXml", "w:ins", "w:moveTo"):
-            yield from _cells(_content(child), depth + 1)
-
-
-def _content(element: Element) -> Element:
-    inner = kid(element, "w:sdtContent")
-    return inner if inner is not None else element
-
-
-def _blank(row: list[Cell], columns: int) -> int:
-    """Grid columns that a row leaves out at its start or end."""
-    columns = min(max(0, columns), 100)
-    if columns:
-        row.append(Cell(columns=columns))
-    return columns
-
-
-def _heads(table: Table) -> int:
-    """Without a word from the file: the first row, and those its merged cells reach into where it groups columns."""
-    if len(table.rows) < 2:
-        return 0
-    first = table.rows[0]
-    deep = max((cell.rows for cell in first), default=1)
-    return deep if deep <= 3 and any(cell.columns > 1 for cell in first) and deep < len(table.rows) else 1
-
-
-def _symbol(element: Element) -> str:
-    """A sign of a symbol font, where Unicode has it at the same place; of Wingdings only what forms use."""
-    try:
-        code = int(value(element, "w:char"), 16)
-    except ValueError:
-        return ""
-    known = {0xF0FE: "☒", 0xF0FD: "☒", 0xF0A8: "☐", 0xF06F: "☐", 0xF0FC: "✓", 0xF0E0: "→", 0xF0B7: "•"}
-    return known.get(code, chr(code) if 32 <= code < 0xE000 and not 0xD800 <= code < 0xE000 else "")
-
-
-def _is_on(flag: Element | None) -> bool:
-    return flag is not None and value(flag, "w:val", "1").lower() not in ("0", "false", "off", "none")

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.core.errors import UnsupportedFile
+from assistant.core.errors import UnreadableFile, UnsupportedFile
 from assistant.core.settings import LimitSettings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _beginning(archive: zipfile.ZipFile, part: str, most: int) -> bytes:
 
 
 def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Source:
-    """An office file of a kind that ``office_kind`` told, or "rtf". BadInput."""
+    """An office file of a kind that ``office_kind`` told, "rtf", or "damaged". BadInput."""
     if kind == "docx":
         from ingestion.sources.docx import DocxSource
 
@@ -76,4 +76,8 @@ def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Sour
         from ingestion.sources.odf import open_odf
 
         return open_odf(path, name, limits)
+    if kind == "damaged":
+        raise UnreadableFile(
+            f"{name} is a damaged Office file: it breaks off, or its table of contents does not fit it"
+        )
     raise UnsupportedFile(f"{name} is a binary Excel workbook (.xlsb), which is not read", "Save it as .xlsx")

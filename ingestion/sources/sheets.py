@@ -36,8 +36,8 @@ class Merge:
 
 @dataclass(slots=True)
 class Sheet:
-    """What a sheet shows. ``rows`` holds the texts of cells that have any; ``after`` what is not in cells (notes,
-    text boxes); ``left_out`` says how many rows stand below those that were read."""
+    """What a sheet shows. ``rows`` holds the texts of cells that have any; ``after`` what is not in cells (comments,
+    text boxes, headers for printing); ``inlays`` its pictures."""
 
     name: str
     is_hidden: bool = False

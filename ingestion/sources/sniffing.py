@@ -151,7 +151,7 @@ def _archive(head: bytes, path: Path) -> Format:
             kind = office_kind(archive)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         damaged = any(mark in head for mark in _OFFICE_MARKS)
-        return Format("other", "a damaged Office file") if damaged else Format("zip")
+        return Format("office", "damaged") if damaged else Format("zip")
     if kind in READ:
         return Format("office", kind)
     if "META-INF/container.xml" in names:
