@@ -22,6 +22,7 @@ from ingestion.sources.docxparts import (
     is_on,
     leave_blank,
     looked_into,
+    raised_digits,
     row_cells,
     symbol_letter,
     table_rows,
@@ -222,10 +223,15 @@ class _Walk:
     def _run(self, run: Element, said: _Said, depth: int) -> None:
         properties = kid(run, "w:rPr")
         unseen = is_on(kid(properties, "w:vanish"))
+        raised = value(kid(properties, "w:vertAlign"), "w:val") == "superscript"
         for child in run:
             if child.tag == "w:fldChar":
                 self._field(child, said)
-            elif not (unseen or (self._fields and not all(self._fields))):
+            elif unseen or (self._fields and not all(self._fields)):
+                continue
+            elif child.tag == "w:t" and raised:
+                said.text.append(raised_digits(child.text or ""))
+            else:
                 self._piece(child, said, depth)
 
     def _field(self, mark: Element, said: _Said) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
@@ -10,6 +11,7 @@ from ingestion.tables import Cell, Table
 
 FLOW_THROUGH = frozenset({"w:customXml", "w:ins", "w:moveTo", "w:sdtContent"})
 _DEEPEST = 60
+_RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 
 
 def goes_on(properties: Element | None) -> bool:
@@ -91,6 +93,11 @@ def symbol_letter(element: Element) -> str:
         return ""
     known = {0xF0FE: "☒", 0xF0FD: "☒", 0xF0A8: "☐", 0xF06F: "☐", 0xF0FC: "✓", 0xF0E0: "→", 0xF0B7: "•"}
     return known.get(code, chr(code) if 32 <= code < 0xE000 and not 0xD800 <= code < 0xE000 else "")
+
+
+def raised_digits(text: str) -> str:
+    """What is set above the line, where Unicode has it: 10 to the 6th is not 106."""
+    return text.translate(_RAISED) if re.fullmatch(r"[-+−–]?\d+", text.strip()) else text
 
 
 def is_on(flag: Element | None) -> bool:

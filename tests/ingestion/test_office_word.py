@@ -183,6 +183,15 @@ def test_the_strict_form_is_read_as_the_usual_one(tmp_path: Path) -> None:
     assert told(tmp_path / "strict.docx") == [("heading", "Capítulo"), ("paragraph", "Texto.")]
 
 
+def test_powers_are_not_glued_to_their_base(tmp_path: Path) -> None:
+    made = docx.Document()
+    line = made.add_paragraph("Son 3 · 10")
+    for text, raised in (("6", True), (" bacterias por m", False), ("2", True), (", la 3", False), ("ª", True)):
+        line.add_run(text).font.superscript = raised
+    made.save(tmp_path / "p.docx")
+    assert texts(tmp_path / "p.docx") == ["Son 3 · 10⁶ bacterias por m², la 3ª"]
+
+
 def test_formulas_are_one_line(tmp_path: Path) -> None:
     def r(text: str) -> str:
         return f"<m:r><m:t>{text}</m:t></m:r>"
