@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from assistant.core.domain import BlockKind
+from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
 from ingestion.sources import Source, open_source
 from ingestion.sources.enclosed import Container, Enclosed
@@ -275,3 +276,15 @@ def test_notes_that_look_a_little_like_mail_stay_notes(tmp_path: Path) -> None:
     ):
         with opened(tmp_path, text, "note.txt") as source:
             assert source.media_type == "text/plain"
+
+
+def test_mails_nested_without_end_are_refused_in_words(tmp_path: Path) -> None:
+    head = b"From: a@b.c\nTo: d@e.f\nSubject: x\n"
+    boxes = head + b"".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n".encode() for n in range(1500))
+    mails = head + (b"Content-Type: message/rfc822\n\n" + head) * 1000
+    for raw in (boxes + b"\nhola\n", mails + b"\nhola\n"):
+        with pytest.raises(UnreadableFile, match="mails within mails"):
+            opened(tmp_path, raw)
+    flat = b"--b\nContent-Type: text/plain\n\nhola\n" * 12_000
+    with opened(tmp_path, head + b"Content-Type: multipart/mixed; boundary=b\n\n" + flat) as source:
+        assert "Only the first 10000 parts" in source.damage
