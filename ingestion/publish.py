@@ -26,6 +26,10 @@ _AT_ONCE = 8  # passages: about a second of work, after which a stop is heard
 class ChunkCounts(Protocol):
     """The part of the catalogue that publishing needs."""
 
+    def corrected(self, document_id: str, page: PageReading) -> PageReading:
+        """``page`` as people corrected it."""
+        ...
+
     def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
         """Note how many chunks a document has and how many have their vector. NotFound."""
         ...
@@ -54,7 +58,8 @@ class Publisher:
         load_splitter()
 
     def publish_page(self, document: Document, page: PageReading, carry: Carry) -> Carry:
-        """Make ``page`` answerable; returns what the next page has to know."""
+        """Make ``page`` answerable, as corrected; returns what the next page has to know."""
+        page = self._catalogue.corrected(document.id, page)
         chunks, after = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
         self._index.upsert(chunks, None)
         if self._clock() >= self._next_count.get(document.id, 0.0):
@@ -63,7 +68,7 @@ class Publisher:
         return after
 
     def finish_document(self, document: Document, pages: Iterable[PageReading]) -> None:
-        """Cut all ``pages`` (in order) again with what is known now, and drop what no page says any more.
+        """Cut all ``pages`` (in order, as corrected) again with what is known now, and drop what none says any more.
 
         One page at a time is in memory; of the others only their chunks' ids.
         """
@@ -96,6 +101,10 @@ class Publisher:
             with contextlib.suppress(NotFound):  # it was deleted meanwhile
                 self._count(document_id)
         return done
+
+    def move(self, document: Document, source: str) -> None:
+        """Let what was published in the collection ``source`` be found in the document's own."""
+        self._index.move(document.id, source, document.collection)
 
     def withdraw(self, document_id: str, *, verify: bool = True) -> None:
         """Remove every chunk of the document. StoreBusy when one is left, unless ``verify`` is false."""

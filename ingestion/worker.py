@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
-from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Reading, Usage, collection_name
+from assistant.core.domain import (
+    Access,
+    Correction,
+    Document,
+    DocumentStatus,
+    PageReading,
+    Reading,
+    Usage,
+    collection_name,
+)
 from assistant.core.errors import AccessDenied, NotFound, PeritoError, TooLarge, TransientError
 from assistant.core.ports import Progress, Submission, Upload
 from assistant.core.settings import LimitSettings
@@ -168,6 +177,42 @@ class Worker:
             self._launch(document)
         return document
 
+    async def move(self, document_id: str, collection: str, access: Access) -> Document:
+        """See ``Ingestion.move``. The catalogue changes first: whatever is published from then on is published
+        there. Should this process end before all chunks have followed, publishing them anew lets them follow."""
+        collection = collection_name(collection)
+        async with self._changing:
+            document = await asyncio.to_thread(self._catalogue.document, document_id, access)
+            family = await asyncio.to_thread(self._catalogue.move, document_id, collection, access)
+            try:
+                for moved in family:
+                    await _to_its_end(self._publisher.move, moved, document.collection)
+            finally:
+                for moved in family:
+                    self._launch_queued(moved)
+        return family[0] if family else document
+
+    async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
+        """See ``Ingestion.correct``."""
+        correction = replace(correction, by=access.user, at=datetime.now(UTC))
+        return await self._change(document_id, access, lambda: self._catalogue.correct(document_id, correction, access))
+
+    async def withdraw_correction(self, document_id: str, correction_id: int, access: Access) -> Document:
+        """See ``Ingestion.withdraw_correction``."""
+        withdraw = self._catalogue.withdraw_correction
+        return await self._change(document_id, access, lambda: withdraw(document_id, correction_id, access))
+
+    async def _change(self, document_id: str, access: Access, change: Callable[[], Document]) -> Document:
+        """Make a change that what is being published now would miss, and publish anew where it asks for that."""
+        async with self._changing:
+            document = await asyncio.to_thread(self._catalogue.document, document_id, access)
+            await self._stop(document_id)
+            try:
+                document = await asyncio.to_thread(change)
+            finally:
+                self._launch_queued(document)
+        return document
+
     async def delete(self, document_id: str, access: Access) -> None:
         """Remove points, rows and blobs, and verify that none is left."""
         async with self._changing:
@@ -244,6 +289,11 @@ class Worker:
         task = asyncio.create_task(self._run(document), name=f"read {document.name}")
         self._running[document.id] = task
         task.add_done_callback(lambda ended: self._let_go(document.id, ended))
+
+    def _launch_queued(self, document: Document) -> None:
+        """Publish a document anew, if what was changed asks for it."""
+        if not document.status.is_final:
+            self._launch(document)
 
     def _let_go(self, document_id: str, task: asyncio.Task[None]) -> None:
         if self._running.get(document_id) is task:

@@ -13,13 +13,14 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
 from PIL.Image import Image
 
+from assistant.core.corrections import corrected
 from assistant.core.domain import (
     Access,
     Anchor,
@@ -28,14 +29,17 @@ from assistant.core.domain import (
     Box,
     Chunk,
     Collection,
+    Correction,
     Document,
     DocumentStatus,
     Hit,
+    PageEnding,
     PageReading,
     PageStatus,
     Reader,
     Reading,
     Receipt,
+    Tally,
     Usage,
     UsageTotal,
     collection_name,
@@ -138,6 +142,11 @@ class FakeIndex:
                 del self.stored[chunk.id]
                 self.vectors.pop(chunk.id, None)
 
+    def move(self, document_id: str, source: str, target: str) -> None:
+        for chunk in list(self.stored.values()):
+            if (chunk.document_id, chunk.collection) == (document_id, source):
+                self.stored[chunk.id] = replace(chunk, collection=target)
+
     def count(self, document_id: str, *, embedded: bool = False) -> int:
         return sum(
             chunk.document_id == document_id and (not embedded or chunk.id in self.vectors)
@@ -222,6 +231,7 @@ class FakeCatalogue:
     blobs: dict[str, str] = field(default_factory=dict[str, str])
     page_rows: dict[str, dict[int, PageReading]] = field(default_factory=dict[str, dict[int, PageReading]])
     ledger: list[Usage] = field(default_factory=list[Usage])
+    said: dict[str, list[Correction]] = field(default_factory=dict[str, list[Correction]])
 
     def add_document(self, document: Document, blob: str) -> Document:
         self.rows[document.id] = document
@@ -247,6 +257,15 @@ class FakeCatalogue:
             and query.sha256 in ("", document.sha256)
         ]
         return found[query.offset :][: query.limit]
+
+    def tally(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> Tally:
+        found = self.documents(access, replace(query, limit=None, offset=0))
+        sums = (sum(getattr(d, name) for d in found) for name in ("pages", "pages_done", "pages_failed", "size"))
+        return Tally(Counter(d.status for d in found), *sums)
+
+    def confidences(self, document_ids: Sequence[str], access: Access) -> dict[str, float]:
+        telling = {name: [page.confidence for page in self.pages(name, access) if page.blocks] for name in document_ids}
+        return {name: sum(sure) / len(sure) for name, sure in telling.items() if sure}
 
     def collections(self, access: Access) -> list[Collection]:
         seen = sorted(self.documents(access), key=lambda document: document.collection)
@@ -287,11 +306,18 @@ class FakeCatalogue:
         page = self.page_rows[self.document(document_id, access).id].get(number)
         if page is None:
             raise NotFound(f"Document {document_id} has no page {number}")
-        return page
+        return corrected(page, self.corrections(document_id, access))
 
     def pages(self, document_id: str, access: Access) -> Iterator[PageReading]:
         pages = self.page_rows[self.document(document_id, access).id]
-        return iter([pages[number] for number in sorted(pages)])
+        return iter([self.page(document_id, number, access) for number in sorted(pages)])
+
+    def page_endings(self, document_id: str, access: Access) -> list[PageEnding]:
+        pages = self.pages(document_id, access)
+        return [PageEnding(page.number, page.reader, page.status, page.confidence) for page in pages]
+
+    def corrections(self, document_id: str, access: Access) -> list[Correction]:
+        return self.said.get(self.document(document_id, access).id, [])
 
     def delete_document(self, document_id: str, access: Access) -> Iterable[str]:
         self.document(document_id, access)
@@ -380,6 +406,31 @@ class FakeIngestion:
 
     async def reread(self, document_id: str, access: Access) -> Document:
         return self.catalogue.document(document_id, access)
+
+    async def move(self, document_id: str, collection: str, access: Access) -> Document:
+        before = self.catalogue.document(document_id, access)
+        if not access.allows(collection):
+            raise AccessDenied(f"{access.user} may not add to {collection}")
+        self.catalogue.rows[document_id] = replace(before, collection=collection)
+        self.index.move(document_id, before.collection, collection)
+        return self.catalogue.rows[document_id]
+
+    async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
+        said = self.catalogue.said.setdefault(document_id, [])
+        said.append(replace(correction, by=access.user, at=datetime.now(UTC), id=len(said) + 1))
+        return self._published(document_id, access)
+
+    async def withdraw_correction(self, document_id: str, correction_id: int, access: Access) -> Document:
+        kept = [one for one in self.catalogue.corrections(document_id, access) if one.id != correction_id]
+        self.catalogue.said[document_id] = kept
+        return self._published(document_id, access)
+
+    def _published(self, document_id: str, access: Access) -> Document:
+        document = self.catalogue.document(document_id, access)
+        for page in self.catalogue.pages(document_id, access):
+            chunks = chunks_of(page, document)
+            self.index.upsert(chunks, self.embedder.embed_passages([chunk.searchable_text for chunk in chunks]))
+        return document
 
     async def delete(self, document_id: str, access: Access) -> None:
         self.catalogue.delete_document(document_id, access)

@@ -7,27 +7,34 @@ there. The methods under "for the worker" serve no interface and take no access.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Executable, delete, func, insert, or_, select, true, update
 
+from assistant.core.corrections import corrected
 from assistant.core.database import Database, open_database
 from assistant.core.domain import (
     Access,
     Collection,
+    Correction,
     Document,
     DocumentStatus,
+    PageEnding,
     PageReading,
     PageStatus,
+    Reader,
+    Tally,
     Usage,
     UsageTotal,
 )
-from assistant.core.errors import NotFound
-from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery
+from assistant.core.errors import AccessDenied, BadRequest, NotFound
+from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery, Order
 from assistant.core.records import (
     Row,
+    correction_of,
+    correction_row,
     document_changes,
     document_of,
     document_row,
@@ -38,7 +45,7 @@ from assistant.core.records import (
     reading_rows,
     usage_row,
 )
-from assistant.core.tables import documents, elements, enclosures, pages, readings, usage
+from assistant.core.tables import corrections, documents, elements, enclosures, pages, readings, usage
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
 UNFINISHED = (DocumentStatus.QUEUED, DocumentStatus.READING)
@@ -93,10 +100,25 @@ class SqlCatalogue:
         return document_of(self._row(document_id, access))
 
     def documents(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> list[Document]:
-        """Newest first."""
-        found = select(documents).where(_visible(access), *_conditions(query))
-        found = found.order_by(documents.c.created.desc(), documents.c.id)
+        """In the order asked for; the newest first among equals."""
+        found = select(documents).where(_visible(access), *_conditions(query)).order_by(*_ordering(query))
         return self._documents(found.limit(query.limit).offset(query.offset or None))
+
+    def tally(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> Tally:
+        """What all documents wanted come to; limit and offset do not count."""
+        names = ("pages", "pages_done", "pages_failed", "size")
+        sums = (func.sum(documents.c[name]) for name in names)
+        found = select(documents.c.status, func.count(), *sums).where(_visible(access), *_conditions(query))
+        with self._database.reading() as connection:
+            rows = [tuple(row) for row in connection.execute(found.group_by(documents.c.status))]
+        totals = {name: int(sum(row[place] for row in rows)) for place, name in enumerate(names, start=2)}
+        return Tally({DocumentStatus(row[0]): row[1] for row in rows}, **totals)
+
+    def confidences(self, document_ids: Sequence[str], access: Access) -> dict[str, float]:
+        """The mean confidence of the pages that say something, by document; left out where none does."""
+        sure = select(documents.c.id, _confidence()).where(_visible(access), documents.c.id.in_(document_ids))
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(sure) if row[1] is not None}
 
     def collections(self, access: Access) -> list[Collection]:
         """Those that hold a document, in alphabetical order."""
@@ -122,6 +144,22 @@ class SqlCatalogue:
     def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
         """Set the number of chunks, and of those with their dense vector. NotFound."""
         self._update(document_id, chunks=chunks, chunks_embedded=embedded)
+
+    def move(self, document_id: str, collection: str, access: Access) -> list[Document]:
+        """Put a document into ``collection``, with what was found in it and nowhere else, to be published there: queued
+        where it was published, its pages kept. Returns it first; nothing where it is there already.
+
+        NotFound; AccessDenied where they may not add to the collection; BadRequest while one of them is being read,
+        and where the collection holds the same file or another of its name, which it would replace: then none moves.
+        """
+        if not access.allows(collection):
+            raise AccessDenied(f"{access.user} may not add to the collection {collection}")
+        with self._database.writing(durable=True) as connection:
+            self._database.lock(connection, _lock_key(collection))
+            if _theirs(connection, document_id, access)["collection"] == collection:
+                return []
+            family = [document_id, *_sole_family(connection, document_id)]
+            return [_moved(connection, one, collection, access) for one in family]
 
     def requeue(self, document_id: str) -> Document:
         """Let a document be read again: queued, no page counted. Its pages can be looked at until each is
@@ -166,10 +204,7 @@ class SqlCatalogue:
 
     def sole_parts(self, document_id: str) -> list[Document]:
         """Those of its parts that were found nowhere else, nor handed in by themselves: they go when it goes."""
-        elsewhere = select(enclosures.c.parent_id).where(
-            enclosures.c.document_id == documents.c.id, enclosures.c.parent_id != document_id
-        )
-        return self._documents(select(documents).where(documents.c.parent == document_id, ~elsewhere.exists()))
+        return self._documents(select(documents).where(_is_sole_part(document_id)))
 
     def ancestors(self, document_id: str) -> list[str]:
         """Ids of the document's parent, its parent's, and so on."""
@@ -213,8 +248,9 @@ class SqlCatalogue:
 
     def rows_left(self, document_id: str) -> int:
         """How many rows of any table still name the document: 0 after ``delete_document``."""
-        columns = (documents.c.id, pages.c.document_id, readings.c.document_id, usage.c.document_id)
-        columns += (documents.c.parent, enclosures.c.parent_id, enclosures.c.document_id)
+        tables = (pages, readings, corrections, usage)
+        columns = (documents.c.id, documents.c.parent, *(table.c.document_id for table in tables))
+        columns += (enclosures.c.parent_id, enclosures.c.document_id)
         with self._database.reading() as connection:
             counts = (select(func.count()).where(column == document_id) for column in columns)
             return sum(connection.execute(count).scalar_one() for count in counts)
@@ -245,6 +281,57 @@ class SqlCatalogue:
         """All pages read so far, in order, a few at a time. NotFound at once when there is no such document."""
         self._row(document_id, access)
         return self._all_pages(document_id, access)
+
+    def page_endings(self, document_id: str, access: Access) -> list[PageEnding]:
+        """How each page read so far ended, in order, without what it says. NotFound."""
+        self._row(document_id, access)
+        names = ("number", "reader", "status", "confidence")
+        query = select(*(pages.c[name] for name in names)).where(pages.c.document_id == document_id)
+        with self._database.reading() as connection:
+            rows = _rows(connection, query.order_by(pages.c.number))
+        return [
+            PageEnding(row["number"], Reader(row["reader"]), PageStatus(row["status"]), row["confidence"])
+            for row in rows
+        ]
+
+    # -- corrections --------------------------------------------------------------------------
+
+    def corrections(self, document_id: str, access: Access) -> list[Correction]:
+        """What people said about a document's blocks, by page and in the order it was said. NotFound."""
+        self._row(document_id, access)
+        with self._database.reading() as connection:
+            return _corrections(connection, document_id)
+
+    def corrected(self, document_id: str, page: PageReading) -> PageReading:
+        """A page just read, as people corrected it before. For the worker."""
+        with self._database.reading() as connection:
+            return corrected(page, _corrections(connection, document_id, [page.number]))
+
+    def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
+        """Keep ``correction`` in the place of the one before it; the document is queued, to be published anew, where
+        its text changes. NotFound."""
+        with self._database.writing(durable=True) as connection:
+            row = _theirs(connection, document_id, access)
+            before = [
+                one
+                for one in _corrections(connection, document_id, [correction.page])
+                if one.bbox == correction.bbox and one.original == correction.original
+            ]
+            connection.execute(delete(corrections).where(corrections.c.id.in_([one.id for one in before])))
+            connection.execute(insert(corrections).values(correction_row(document_id, correction)))
+            changes = any(one.text is not None for one in [*before, correction])
+            return _published_anew(connection, row) if changes else document_of(row)
+
+    def withdraw_correction(self, document_id: str, correction_id: int, access: Access) -> Document:
+        """Forget a correction; queued where the text changes, as in ``correct``. NotFound."""
+        with self._database.writing(durable=True) as connection:
+            row = _theirs(connection, document_id, access)
+            same = (corrections.c.id == correction_id) & (corrections.c.document_id == document_id)
+            found = _first(connection, select(corrections).where(same))
+            if found is None:
+                raise NotFound(f"There is no correction {correction_id} of {row['name']}", "Open its page again")
+            connection.execute(delete(corrections).where(same))
+            return document_of(row) if found["text"] is None else _published_anew(connection, row)
 
     # -- usage --------------------------------------------------------------------------------
 
@@ -301,7 +388,9 @@ class SqlCatalogue:
             numbers = [row["number"] for row in rows]
             theirs = select(readings).where(readings.c.document_id == document_id, readings.c.number.in_(numbers))
             kept = _rows(connection, theirs.order_by(readings.c.number, readings.c.ordinal))
-        return [page_of(row, [reading for reading in kept if reading["number"] == row["number"]]) for row in rows]
+            said = _corrections(connection, document_id, numbers) if numbers else []
+        read = [page_of(row, [reading for reading in kept if reading["number"] == row["number"]]) for row in rows]
+        return [corrected(page, said) for page in read] if said else read
 
 
 def _visible(access: Access) -> ColumnElement[bool]:
@@ -322,6 +411,26 @@ def _conditions(query: DocumentQuery) -> Iterator[ColumnElement[bool]]:
         yield documents.c.id.startswith(query.id_begins, autoescape=True)
     if query.sha256:
         yield documents.c.sha256 == query.sha256
+
+
+def _ordering(query: DocumentQuery) -> Iterator[ColumnElement[Any]]:
+    first = _sorted_by(query.order)
+    yield first.asc().nulls_last() if query.ascending else first.desc().nulls_last()
+    yield documents.c.created.desc()
+    yield documents.c.id
+
+
+def _confidence() -> ColumnElement[Any]:
+    """Of a document's pages that say something, on average; answered from an index alone."""
+    telling = (PageStatus.READ.value, PageStatus.LOW_CONFIDENCE.value)
+    mean = select(func.avg(pages.c.confidence))
+    return mean.where(pages.c.document_id == documents.c.id, pages.c.status.in_(telling)).scalar_subquery()
+
+
+def _sorted_by(order: Order) -> ColumnElement[Any]:
+    if order is Order.CONFIDENCE:
+        return _confidence()
+    return documents.c["search_name" if order is Order.NAME else order.value]
 
 
 def _visible_usage(access: Access) -> ColumnElement[bool]:
@@ -376,6 +485,69 @@ def _note_enclosure(connection: Connection, parent: str | None, document_id: str
     known = select(enclosures).where(enclosures.c.parent_id == parent, enclosures.c.document_id == document_id)
     if _first(connection, known) is None:
         connection.execute(insert(enclosures).values(link))
+
+
+def _theirs(connection: Connection, document_id: str, access: Access) -> Row:
+    """As ``_locked``, of a document that they may see. NotFound."""
+    row = _locked(connection, document_id)
+    if not access.allows(row["collection"]):
+        raise _no_document(document_id)
+    return row
+
+
+def _settled(connection: Connection, document_id: str, access: Access) -> Row:
+    """As ``_theirs``, of a document that is not being read. NotFound, BadRequest."""
+    row = _theirs(connection, document_id, access)
+    if not DocumentStatus(row["status"]).is_final:
+        raise BadRequest(f"{row['name']} is still being read", "Try again when it has been read")
+    return row
+
+
+def _is_sole_part(document_id: str) -> ColumnElement[bool]:
+    elsewhere = select(enclosures.c.parent_id).where(
+        enclosures.c.document_id == documents.c.id, enclosures.c.parent_id != document_id
+    )
+    return (documents.c.parent == document_id) & ~elsewhere.exists()
+
+
+def _sole_family(connection: Connection, document_id: str) -> list[str]:
+    """Ids of its sole parts, of theirs, and so on."""
+    found: list[str] = []
+    level = [document_id]
+    while level:
+        inner = [connection.scalars(select(documents.c.id).where(_is_sole_part(one))) for one in level]
+        level = [one for ids in inner for one in ids if one not in (document_id, *found)]
+        found += level
+    return found
+
+
+def _moved(connection: Connection, document_id: str, collection: str, access: Access) -> Document:
+    row = _settled(connection, document_id, access)
+    there = (documents.c.collection == collection) & (documents.c.id != document_id)
+    same = (documents.c.sha256 == row["sha256"]) | (documents.c.name == row["name"])
+    if taken := _first(connection, select(documents.c.name).where(there, same)):
+        raise BadRequest(
+            f"The collection {collection} already holds {taken['name']}", "Delete the one of the two you do not need"
+        )
+    return _published_anew(connection, row, {"collection": collection, "version": 1})
+
+
+def _published_anew(connection: Connection, row: Row, values: Mapping[str, Any] | None = None) -> Document:
+    """Write ``values`` and let the worker publish the pages that are there once more: it reads none of them again."""
+    changes = dict(values or {})
+    if row["pages_done"]:
+        changes |= {"status": DocumentStatus.QUEUED.value}
+    if changes:
+        connection.execute(update(documents).where(documents.c.id == row["id"]).values(changes))
+    return document_of({**row, **changes})
+
+
+def _corrections(connection: Connection, document_id: str, numbers: Sequence[int] | None = None) -> list[Correction]:
+    """Of these pages, or all."""
+    wanted = select(corrections).where(corrections.c.document_id == document_id)
+    if numbers is not None:
+        wanted = wanted.where(corrections.c.page.in_(numbers))
+    return [correction_of(row) for row in _rows(connection, wanted.order_by(corrections.c.page, corrections.c.id))]
 
 
 def _highest_version(connection: Connection, collection: str, name: str) -> int:

@@ -144,6 +144,7 @@ class Block:
     reader: Reader
     html: str | None = None
     level: int = 0
+    corrected_by: str = ""  # the person whose text stands here instead of the reader's
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
@@ -218,6 +219,16 @@ class PageReading:
 
 
 @dataclass(frozen=True, slots=True)
+class PageEnding:
+    """How a page ended, without what it says."""
+
+    number: int
+    reader: Reader
+    status: PageStatus
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One version of one source file in one collection."""
 
@@ -240,6 +251,19 @@ class Document:
     owner: str = ""
     created: datetime | None = None
     parent: str | None = None  # the document it was found in (a mail, an archive), unless it was handed in by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A person's word on a misread block. It belongs to a document, so it outlives each reading of the same bytes."""
+
+    page: int
+    bbox: Box  # of the block when it was corrected
+    text: str | None  # what stands there (Markdown); None: only marked as misread
+    original: str = ""  # what the reader had read
+    by: str = ""
+    at: datetime | None = None
+    id: int = 0  # given by the catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +402,25 @@ class Collection:
     name: str
     documents: int
     pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Documents by status, and what they hold together; ``size`` in bytes."""
+
+    documents: Mapping[DocumentStatus, int]
+    pages: int = 0
+    pages_done: int = 0
+    pages_failed: int = 0
+    size: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self.documents.values())
+
+    @property
+    def unfinished(self) -> int:
+        return self.documents.get(DocumentStatus.QUEUED, 0) + self.documents.get(DocumentStatus.READING, 0)
 
 
 def collection_name(text: str) -> str:

@@ -13,6 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from pydantic import BaseModel, ConfigDict
 from assistant.core.bm25 import Bm25Encoder
 from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Hit, Reader
 from assistant.core.errors import BadRequest
-from assistant.core.points import Found, IndexSpec, Point, PointStore, Question, Where
+from assistant.core.points import TENANT, Found, IndexSpec, Point, PointStore, Question, Where
 from assistant.core.ports import ChunkIndex, Embedder, SearchQuery
 from assistant.core.settings import IndexSettings
 
+MOVED_AT_ONCE = 256  # chunks
 NAMESPACE = uuid.UUID("6f0b8a0e-5c2d-5e6b-9d0c-8f5a1f7f3b11")
 
 
@@ -161,6 +163,15 @@ class HybridIndex:
     def delete(self, document_id: str, keep: frozenset[str] | None = None) -> None:
         """See ``ChunkIndex.delete``."""
         self._store.delete(Where(document_ids=frozenset({document_id}), except_ids=keep or frozenset()))
+
+    def move(self, document_id: str, source: str, target: str) -> None:
+        """See ``ChunkIndex.move``. Each chunk changes over at once, a batch at a time."""
+        where = Where(frozenset({source}), frozenset({document_id}))
+        while source != target and (found := self._store.fetch(where, MOVED_AT_ONCE)):
+            moved = {point.id: ChunkPayload.of(replace(_chunk(point), collection=target)) for point in found}
+            self._store.set_payload(
+                {name: {TENANT: target, "digest": payload.digest} for name, payload in moved.items()}
+            )
 
     def count(self, document_id: str, *, embedded: bool = False) -> int:
         """See ``ChunkIndex.count``."""

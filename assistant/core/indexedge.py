@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,10 @@ class EdgeStore:
             ]
         )
         self._builder.wrote(len(points))
+
+    def set_payload(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Change some fields of stored points."""
+        self._update([qe.UpdateOperation.set_payload([name], dict(fields)) for name, fields in changes.items()])
 
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best of both searches."""

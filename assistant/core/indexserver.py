@@ -6,7 +6,7 @@ Qdrant 1.17 (conditional updates, RRF with k, collection metadata).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,6 +72,16 @@ class ServerStore:
                 )
             )
             for point in points
+        ]
+        if operations:
+            with self._translated():
+                self._client.batch_update_points(self._collection, operations, wait=True)
+
+    def set_payload(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Change some fields of stored points."""
+        operations = [
+            models.SetPayloadOperation(set_payload=models.SetPayload(payload=dict(fields), points=[name]))
+            for name, fields in changes.items()
         ]
         if operations:
             with self._translated():

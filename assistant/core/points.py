@@ -118,6 +118,10 @@ class PointStore(Protocol):
         """Overwrite those points that are stored with the same ``digest``; add none."""
         ...
 
+    def set_payload(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Change these fields of the payload of points, by id; their vectors and other fields stay."""
+        ...
+
     def fuse(self, question: Question, where: Where, limit: int) -> list[Found]:
         """The best by reciprocal rank fusion of both searches, best first."""
         ...

@@ -6,9 +6,10 @@ Stores and the embedder are synchronous and thread-safe: async callers go throug
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -17,11 +18,14 @@ from assistant.core.domain import (
     Box,
     Chunk,
     Collection,
+    Correction,
     Document,
     DocumentStatus,
     Hit,
+    PageEnding,
     PageReading,
     Reading,
+    Tally,
     Usage,
     UsageTotal,
 )
@@ -106,6 +110,11 @@ class ChunkIndex(Protocol):
         """Remove the document's chunks, but for the ids in ``keep``."""
         ...
 
+    def move(self, document_id: str, source: str, target: str) -> None:
+        """Let the document's chunks be found in the collection ``target`` and not in ``source`` any more; their
+        vectors stay. May be repeated."""
+        ...
+
     def count(self, document_id: str, *, embedded: bool = False) -> int:
         """How many chunks the document has; with ``embedded`` only those that have their dense vector."""
         ...
@@ -163,6 +172,20 @@ class ImageReader(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Order(StrEnum):
+    """What a list of documents can be sorted by."""
+
+    CREATED = "created"
+    NAME = "name"
+    COLLECTION = "collection"
+    STATUS = "status"
+    VERSION = "version"
+    PAGES = "pages"
+    CONFIDENCE = "confidence"
+    SIZE = "size"
+    OWNER = "owner"
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentQuery:
     """Which documents are wanted; all conditions hold together. One collection: ``Access.narrowed``."""
@@ -174,6 +197,8 @@ class DocumentQuery:
     sha256: str = ""
     limit: int | None = None
     offset: int = 0
+    order: Order = Order.CREATED
+    ascending: bool = False
 
 
 EVERY_DOCUMENT = DocumentQuery()
@@ -186,7 +211,15 @@ class Catalogue(Protocol):
     def document(self, document_id: str, access: Access) -> Document: ...
 
     def documents(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> list[Document]:
-        """Newest first."""
+        """In the order asked for: newest first, where none is."""
+        ...
+
+    def tally(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> Tally:
+        """What all documents wanted come to; limit and offset do not count."""
+        ...
+
+    def confidences(self, document_ids: Sequence[str], access: Access) -> Mapping[str, float]:
+        """The mean confidence of the pages that say something, by document; left out where none does."""
         ...
 
     def collections(self, access: Access) -> list[Collection]:
@@ -211,6 +244,14 @@ class Catalogue(Protocol):
     def page(self, document_id: str, number: int, access: Access) -> PageReading: ...
 
     def pages(self, document_id: str, access: Access) -> Iterator[PageReading]: ...
+
+    def page_endings(self, document_id: str, access: Access) -> list[PageEnding]:
+        """How each page read so far ended, in order. NotFound."""
+        ...
+
+    def corrections(self, document_id: str, access: Access) -> list[Correction]:
+        """What people said about its blocks, by page and in the order it was said. NotFound."""
+        ...
 
     def delete_document(self, document_id: str, access: Access) -> Iterable[str]:
         """Remove rows; returns the blob keys that no other document uses."""
@@ -267,6 +308,20 @@ class Ingestion(Protocol):
         ...
 
     async def reread(self, document_id: str, access: Access) -> Document: ...
+
+    async def move(self, document_id: str, collection: str, access: Access) -> Document:
+        """Put a document into another collection, with all its chunks and what was found in it alone. AccessDenied;
+        BadRequest while it is being read, or where the collection holds the same file or one of that name."""
+        ...
+
+    async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
+        """Let a block say what a person says it says, or mark it as misread (no text); the whole is published
+        anew. The correction of the same place before it is replaced. NotFound."""
+        ...
+
+    async def withdraw_correction(self, document_id: str, correction_id: int, access: Access) -> Document:
+        """Let the reader's text stand again. NotFound."""
+        ...
 
     async def delete(self, document_id: str, access: Access) -> None:
         """Remove points, rows and blobs, and verify that none is left."""

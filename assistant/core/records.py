@@ -16,6 +16,8 @@ from pydantic import TypeAdapter
 
 from assistant.core.domain import (
     Block,
+    Box,
+    Correction,
     Document,
     DocumentStatus,
     PageReading,
@@ -134,6 +136,30 @@ def page_of(row: Row, reading_rows: Sequence[Row]) -> PageReading:
         width=row["width"],
         height=row["height"],
         readings=tuple(_reading_of(reading, blocks) for reading in reading_rows),
+    )
+
+
+def correction_row(document_id: str, correction: Correction) -> dict[str, Any]:
+    return {
+        "document_id": document_id,
+        "page": correction.page,
+        "bbox": list(correction.bbox),
+        "text": None if correction.text is None else plain_text(correction.text),
+        "original": plain_text(correction.original),
+        "by": plain_text(correction.by),
+        "at": _utc(correction.at or datetime.now(UTC)),
+    }
+
+
+def correction_of(row: Row) -> Correction:
+    return Correction(
+        page=row["page"],
+        bbox=Box(*row["bbox"]),
+        text=row["text"],
+        original=row["original"],
+        by=row["by"],
+        at=_utc(row["at"]),
+        id=row["id"],
     )
 
 

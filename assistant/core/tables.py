@@ -97,6 +97,7 @@ pages = Table(
     Column("height", Float, nullable=False),
     Column("blocks", JSON, nullable=False),
     Column("receipt", JSON, nullable=False),
+    Index(None, "document_id", "status", "confidence"),  # how sure a document is, without reading its pages
 )
 
 readings = Table(
@@ -116,6 +117,20 @@ readings = Table(
     Column("note", Text, nullable=False),
     Column("blocks", JSON, nullable=False),
     ForeignKeyConstraint(["document_id", "number"], ["pages.document_id", "pages.number"], ondelete="CASCADE"),
+)
+
+corrections = Table(
+    "corrections",
+    metadata,
+    Column("id", Serial, primary_key=True, autoincrement=True),
+    Column("document_id", ForeignKey("documents.id", ondelete="CASCADE"), nullable=False),
+    Column("page", Integer, nullable=False),
+    Column("bbox", JSON, nullable=False),
+    Column("text", Text),  # NULL: only marked as misread
+    Column("original", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+    Index(None, "document_id", "page"),
 )
 
 usage = Table(

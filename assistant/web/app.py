@@ -16,6 +16,7 @@ from starlette.types import Scope
 from assistant.web import answers, asking, chathome, documents, health
 from assistant.web.auth import Door
 from assistant.web.gate import Gate
+from assistant.web.library import routes as library
 from assistant.web.services import Services
 from assistant.web.uploads import clear_uploads
 
@@ -61,7 +62,7 @@ def create_api(services: Services, clock: Callable[[], float] = time.monotonic) 
     app.state.services = services
     app.state.door = door
     app.state.closers = []
-    for routes in (health, documents, asking):
+    for routes in (health, documents, asking, library):
         app.include_router(routes.router)
     answers.add_handlers(app)
     _declare_sign_in(app, door)

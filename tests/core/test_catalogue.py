@@ -118,6 +118,7 @@ def test_it_is_the_kernels_catalogue(catalogue: SqlCatalogue) -> None:
 
 WRITES = {"claim_document", "update_document", "count_chunks", "put_page", "record"}
 FOR_THE_WORKER = {
+    "corrected",
     "unfinished",
     "older_versions",
     "pages_done",

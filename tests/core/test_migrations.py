@@ -51,6 +51,8 @@ def test_known_revisions_are_those_in_the_folder() -> None:
 def test_documents_of_the_first_version_have_no_parent(empty_url: str) -> None:
     open_database(empty_url).close()
     for statement in (
+        "DROP TABLE corrections",
+        "DROP INDEX ix_pages_document_id_status_confidence",
         "DROP TABLE enclosures",
         "DROP INDEX ix_documents_parent",
         "ALTER TABLE documents DROP COLUMN parent",

@@ -42,6 +42,9 @@ class Counts:
         self.noted: dict[str, tuple[int, int]] = {}
         self.gone: set[str] = set()
 
+    def corrected(self, document_id: str, page: PageReading) -> PageReading:
+        return page
+
     def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
         if document_id in self.gone:
             raise NotFound("no such document")

@@ -31,6 +31,11 @@
       }
     }
     for (const image of document.querySelectorAll('img[src="/public/login.svg"]')) image.alt = "";
+    for (const link of document.querySelectorAll('a[href="/library"]')) {
+      const [icon, text] = [link.querySelector("img"), link.querySelector("span")];
+      if (icon) icon.alt = "";
+      if (text && spanish && text.textContent !== "Biblioteca") text.textContent = "Biblioteca";
+    }
     for (const link of document.querySelectorAll('a[href^="/api/documents/"]:not(.citation), a[href^="/api/attachments/"]:not(.citation)')) {
       if (/^\[\d+\]$/.test(link.textContent)) link.classList.add("citation");
     }
