@@ -155,16 +155,6 @@ def _died_of_memory(code: int, data: float, most: float) -> bool:
     return code == OUT_OF_MEMORY or (code < 0 and code != -9 and data > most / 2)
 
 
-def usable_cores() -> int:
-    """The cores this process may use: affinity and, in a container, its CPU quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):  # no such file, or "max": no quota
-        return cores
-
-
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
     """One thread a process, and a path on which it finds us."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))

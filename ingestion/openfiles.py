@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from assistant.core.errors import PeritoError, TooLarge, UnreadableFile
+from assistant.core.machine import usable_cores
 from assistant.core.settings import LimitSettings, TriageSettings
 from ingestion.childpool import ChildPool
 from ingestion.childprocess import (
@@ -28,7 +29,6 @@ from ingestion.childprocess import (
     OutOfMemory,
     OutOfTime,
     ProcessGone,
-    usable_cores,
 )
 from ingestion.firstlook import About, FirstLook
 

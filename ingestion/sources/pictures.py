@@ -40,7 +40,7 @@ _CHANGED = 48  # grey levels
 _LONG_SIDE_INCHES = 11.69  # what a picture without a trustworthy resolution is taken for: A4
 _SMALLER_FROM = 150  # dpi below which a smaller picture is wanted
 _TURNED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
-BROKEN = (OSError, SyntaxError, ValueError, EOFError, ArithmeticError, IndexError, KeyError, MemoryError)
+BROKEN = (OSError, SyntaxError, ValueError, EOFError, ArithmeticError, IndexError, KeyError)
 
 
 class PictureSource:
