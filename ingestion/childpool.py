@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
-
-import psutil
 
 from assistant.core.errors import WorkerDied
 from ingestion.childprocess import OutOfTime, ProcessGone
@@ -31,6 +28,8 @@ class Startable(Protocol):
     def wait_until_ready(self) -> None:
         """ProcessGone, OutOfTime; PeritoError where it cannot work."""
         ...
+
+    def end(self) -> None: ...
 
     def kill(self) -> None: ...
 
@@ -78,6 +77,8 @@ class ChildPool(Generic[P]):
                 return self._started()
             except ProcessGone as gone:
                 ending = str(gone)
+                if self._closed:
+                    raise _closing() from None
                 log.warning("%s %s while it started", self._called, gone)
         raise WorkerDied(f"{self._called} did not start: it {ending}, twice", _ADVICE)
 
@@ -106,8 +107,7 @@ class ChildPool(Generic[P]):
             self._closed = True
             processes = list(self._live)
         for process in processes:
-            with suppress(psutil.Error):  # it may be gone already
-                psutil.Process(process.pid).kill()
+            process.end()
         return processes
 
     def _pop_idle(self) -> P | None:
@@ -117,7 +117,7 @@ class ChildPool(Generic[P]):
     def _started(self) -> P:
         with self._lock:
             if self._closed:
-                raise WorkerDied("Perito is shutting down", "Read the document again after its start")
+                raise _closing()
             process = self._begin()
             self._live.add(process)
         try:
@@ -129,3 +129,7 @@ class ChildPool(Generic[P]):
             self.discard(process)
             raise
         return process
+
+
+def _closing() -> WorkerDied:
+    return WorkerDied("Perito is shutting down", "Read the document again after its start")

@@ -65,6 +65,7 @@ class ChildProcess:
         self._called = called
         self._errors = TemporaryFile()  # noqa: SIM115 - closed in kill
         self._most_data = 0
+        self._unwanted = False
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", program, str(theirs.fileno())],
@@ -110,9 +111,14 @@ class ChildProcess:
         except EOFError:
             raise self._ending(bounds.memory) from None
 
-    def kill(self) -> None:
-        """End it now, whatever it does."""
+    def end(self) -> None:
+        """Have it end now, whatever it does; ``kill`` is still to be called, when nobody asks it any more."""
+        self._unwanted = True
         self._process.kill()
+
+    def kill(self) -> None:
+        """End it now, whatever it does, and let go of it."""
+        self.end()
         self._process.wait()
         self._channel.close()
         self._errors.close()
@@ -142,7 +148,8 @@ class ChildProcess:
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - 2000))
         words = self._errors.read().decode("utf-8", "replace")
-        log.warning("%s %s ended with %s: %s", self._called, self.pid, code, words)
+        level = logging.DEBUG if self._unwanted else logging.WARNING
+        log.log(level, "%s %s ended with %s: %s", self._called, self.pid, code, words)
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         return OutOfMemory(how) if _died_of_memory(code, self._most_data, most) else ProcessGone(how)
 

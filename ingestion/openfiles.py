@@ -174,6 +174,10 @@ class FileProcess:
             raise answer.error
         return answer.value, data
 
+    def end(self) -> None:
+        """Have it end now; it is still to be killed."""
+        self._child.end()
+
     def kill(self) -> None:
         """End it now, whatever it does."""
         self._child.kill()

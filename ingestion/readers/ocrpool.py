@@ -77,6 +77,10 @@ class OcrProcess:
         bounds = Bounds(self._settings.page_seconds, self._most_memory)
         return pickle.loads(self._child.ask([pickle.dumps(job), pixels], bounds, cancelled))
 
+    def end(self) -> None:
+        """Have it end now; it is still to be killed."""
+        self._child.end()
+
     def kill(self) -> None:
         """End it now, whatever it does."""
         self._child.kill()
