@@ -13,9 +13,9 @@ from pathlib import Path
 
 from assistant.core.settings import LimitSettings
 from ingestion.sources.decoding import decode
+from ingestion.sources.office.sheetpages import SheetSource
+from ingestion.sources.office.sheets import MOST_CELLS, Sheet
 from ingestion.sources.plain import LARGEST_TEXT
-from ingestion.sources.sheetpages import SheetSource
-from ingestion.sources.sheets import MOST_CELLS, Sheet
 
 SUFFIXES = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".tab": "text/tab-separated-values"}
 _SEPARATORS = ",;\t|^~"

@@ -66,7 +66,10 @@ def test_a_list_says_what_became_of_each(tmp_path: Path) -> None:
     with opened(tmp_path, data) as source:
         assert (source.media_type, source.page_count, source.damage) == ("application/zip", 1, "")
         heading, summary, table = source.page(1).blocks
-        assert (heading.text, summary.text) == ("archivo.zip", f"ZIP archive with 3 files, {len(NOTE) + 1} bytes unpacked.")
+        assert (heading.text, summary.text) == (
+            "archivo.zip",
+            f"ZIP archive with 3 files, {len(NOTE) + 1} bytes unpacked.",
+        )
         assert table.kind is BlockKind.TABLE
         assert f"| carpeta/nota.txt | {len(NOTE)} bytes | a document of its own |" in table.text
         assert "| vacío.txt | 0 bytes | left out: empty |" in table.text

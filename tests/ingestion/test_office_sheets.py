@@ -16,7 +16,7 @@ from openpyxl.drawing.image import Image as SheetImage
 
 from assistant.core.domain import BlockKind
 from assistant.core.errors import EmptyFile
-from ingestion.sources.numberformats import displayed, displayed_text, moment
+from ingestion.sources.office.numberformats import displayed, displayed_text, moment
 from tests.documents import shared
 from tests.ingestion.officefiles import opened, pages, picture_of, texts, told
 

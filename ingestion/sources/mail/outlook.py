@@ -219,7 +219,7 @@ def _decoded(data: bytes, page: int) -> str:
 
 def _from_rtf(packed: bytes, limits: LimitSettings) -> str:
     """The text of a message that has it only as Rich Text."""
-    from ingestion.sources.rtf import rtf_parts
+    from ingestion.sources.office.rtf import rtf_parts
 
     data = unpacked_rtf(packed)
     return "\n\n".join(part.text for part in rtf_parts(data, "the message", limits)) if data.strip() else ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from ingestion.sources.officemath import linear
+from ingestion.sources.office.officemath import linear
 from ingestion.sources.sections import Part, table_part
 from ingestion.sources.xmlparts import kid, kids, number
 from ingestion.tables import Table, table_of

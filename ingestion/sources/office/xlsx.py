@@ -15,13 +15,13 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.drawingml import chart_title, drawn_text
 from ingestion.sources.inlays import inlay_of
-from ingestion.sources.numberformats import BUILT_IN, displayed, displayed_text
+from ingestion.sources.office.drawingml import chart_title, drawn_text
+from ingestion.sources.office.numberformats import BUILT_IN, displayed, displayed_text
+from ingestion.sources.office.sheetpages import SheetSource
+from ingestion.sources.office.sheets import MOST_CELLS, Merge, Sheet
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Part
-from ingestion.sources.sheetpages import SheetSource
-from ingestion.sources.sheets import MOST_CELLS, Merge, Sheet
 from ingestion.sources.xmlparts import kid, kids, number, value
 
 _MEDIA = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"

@@ -15,7 +15,9 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.docxparts import (
+from ingestion.sources.drawn import SectionSource
+from ingestion.sources.inlays import inlay_of
+from ingestion.sources.office.docxparts import (
     drawn_nodes,
     goes_on,
     head_rows,
@@ -27,12 +29,10 @@ from ingestion.sources.docxparts import (
     symbol_letter,
     table_rows,
 )
-from ingestion.sources.docxstyles import Style, Styles, roman
-from ingestion.sources.drawingml import chart_part, diagram_text, said_instead
-from ingestion.sources.drawn import SectionSource
-from ingestion.sources.inlays import inlay_of
-from ingestion.sources.lists import item, joined_lists
-from ingestion.sources.officemath import linear
+from ingestion.sources.office.docxstyles import Style, Styles, roman
+from ingestion.sources.office.drawingml import chart_part, diagram_text, said_instead
+from ingestion.sources.office.lists import item, joined_lists
+from ingestion.sources.office.officemath import linear
 from ingestion.sources.package import Package, Relation
 from ingestion.sources.sections import Part, Section, sections, table_part
 from ingestion.sources.xmlparts import kid, kids, number, value

@@ -9,11 +9,11 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.sheetpages import SheetSource
+from ingestion.sources.office.sheets import MOST_CELLS, Merge, Sheet, cell_name
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Part
-from ingestion.sources.sheetpages import SheetSource
-from ingestion.sources.sheets import MOST_CELLS, Merge, Sheet, cell_name
 from ingestion.sources.xmlparts import kid, kids, number, value
 
 _MEDIA = "application/vnd.oasis.opendocument.spreadsheet"

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.settings import LimitSettings
 from ingestion.sources.drawn import SectionSource
-from ingestion.sources.lists import joined_lists
-from ingestion.sources.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.lists import joined_lists
+from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Part, sections
 from ingestion.sources.xmlparts import kid, kids

@@ -14,11 +14,11 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.drawingml import chart_part, diagram_text, drawn_paragraph, drawn_text, said_instead
 from ingestion.sources.inlays import inlay_of
+from ingestion.sources.office.drawingml import chart_part, diagram_text, drawn_paragraph, drawn_text, said_instead
+from ingestion.sources.office.slides import Frame, Shape, Slide, SlideSource, titled
 from ingestion.sources.package import Package, Relation
 from ingestion.sources.sections import Part, table_part
-from ingestion.sources.slides import Frame, Shape, Slide, SlideSource, titled
 from ingestion.sources.xmlparts import kid, kids, number, value
 from ingestion.tables import LARGEST_SPAN, Cell, Table
 

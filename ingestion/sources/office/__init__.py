@@ -57,23 +57,23 @@ def _beginning(archive: zipfile.ZipFile, part: str, most: int) -> bytes:
 def open_office(kind: str, path: Path, name: str, limits: LimitSettings) -> Source:
     """An office file of a kind that ``office_kind`` told, "rtf", or "damaged". BadInput."""
     if kind == "docx":
-        from ingestion.sources.docx import DocxSource
+        from ingestion.sources.office.docx import DocxSource
 
         return DocxSource(path, name, limits)
     if kind == "xlsx":
-        from ingestion.sources.xlsx import XlsxSource
+        from ingestion.sources.office.xlsx import XlsxSource
 
         return XlsxSource(path, name, limits)
     if kind == "pptx":
-        from ingestion.sources.pptx import PptxSource
+        from ingestion.sources.office.pptx import PptxSource
 
         return PptxSource(path, name, limits)
     if kind == "rtf":
-        from ingestion.sources.rtf import RtfSource
+        from ingestion.sources.office.rtf import RtfSource
 
         return RtfSource(path, name, limits)
     if kind == "odf":
-        from ingestion.sources.odf import open_odf
+        from ingestion.sources.office.odf import open_odf
 
         return open_odf(path, name, limits)
     if kind == "damaged":

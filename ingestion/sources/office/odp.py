@@ -8,11 +8,11 @@ from xml.etree.ElementTree import Element
 
 from assistant.core.domain import BlockKind
 from assistant.core.settings import LimitSettings
-from ingestion.sources.lists import joined_lists
-from ingestion.sources.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.lists import joined_lists
+from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.slides import Frame, Shape, Slide, SlideSource, titled
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Part
-from ingestion.sources.slides import Frame, Shape, Slide, SlideSource, titled
 from ingestion.sources.xmlparts import kid, kids, value
 
 _LENGTH = re.compile(r"(-?[\d.]+)\s*(cm|mm|in|pt|pc|px)?")

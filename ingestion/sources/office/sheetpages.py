@@ -15,8 +15,8 @@ from assistant.core.settings import LimitSettings
 from ingestion.pages import Line, Page
 from ingestion.sources.drawn import draw_row, font_of
 from ingestion.sources.inlays import draw_inlay
+from ingestion.sources.office.sheets import Sheet, Stretch, column_letters, lines_of_stretch, pages_of, table_of_stretch
 from ingestion.sources.sections import Inlay, Part, wrap
-from ingestion.sources.sheets import Sheet, Stretch, column_letters, lines_of_stretch, pages_of, table_of_stretch
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from assistant.core.domain import BlockKind
-from ingestion.sources.docxstyles import Marker
+from ingestion.sources.office.docxstyles import Marker
 from ingestion.sources.sections import Part
 
 

@@ -17,9 +17,9 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import EncryptedFile, UnsupportedFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.docxstyles import Marker, counted
 from ingestion.sources.inlays import inlay_of
-from ingestion.sources.lists import item, joined_lists
+from ingestion.sources.office.docxstyles import Marker, counted
+from ingestion.sources.office.lists import item, joined_lists
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Inlay, Part, table_part
 from ingestion.sources.xmlparts import kid, kids, number, value
@@ -53,15 +53,15 @@ def open_odf(path: Path, name: str, limits: LimitSettings) -> Source:
 
 def _opened(package: Package, kind: str, limits: LimitSettings) -> Source:
     if kind.startswith("text"):
-        from ingestion.sources.odt import OdtSource
+        from ingestion.sources.office.odt import OdtSource
 
         return OdtSource(package, limits)
     if kind == "spreadsheet":
-        from ingestion.sources.ods import OdsSource
+        from ingestion.sources.office.ods import OdsSource
 
         return OdsSource(package, limits)
     if kind in ("presentation", "graphics"):
-        from ingestion.sources.odp import OdpSource
+        from ingestion.sources.office.odp import OdpSource
 
         return OdpSource(package, kind, limits)
     raise UnsupportedFile(f"{package.name} is an OpenDocument {kind}, which is not read")

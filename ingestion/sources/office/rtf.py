@@ -12,11 +12,11 @@ from pathlib import Path
 from assistant.core.domain import BlockKind
 from assistant.core.errors import TooLarge, UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.docxstyles import Marker, heading_level
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.inlays import inlay_of
-from ingestion.sources.lists import item, joined_lists
-from ingestion.sources.rtftables import RtfTable
+from ingestion.sources.office.docxstyles import Marker, heading_level
+from ingestion.sources.office.lists import item, joined_lists
+from ingestion.sources.office.rtftables import RtfTable
 from ingestion.sources.sections import Part, sections, table_part
 
 _LARGEST = 300_000_000  # bytes
