@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from assistant.core.domain import Block, BlockKind, Box, Reader, Reading
 from ingestion.pages import Line, Page, Ruling
-from ingestion.readers.textblocks import Made, Type, body_type, hyphenated_words, make_blocks
+from ingestion.readers.textblocks import Made, Type, body_type, hyphenated_words, is_itemised, make_blocks
 from ingestion.readers.textlayout import Item, Region, arrange
 from ingestion.readers.texttables import Side, Table, aligned_table, ruled_tables
 
@@ -73,7 +73,7 @@ def _read(
     blocks: list[Block] = []
     found = list(tables)
     for region in regions:
-        if region.is_table:
+        if region.is_table and not is_itemised(region):
             found.append(aligned_table(region))
             blocks.append(_table_block(found[-1], width, height))
         else:

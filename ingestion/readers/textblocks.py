@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from assistant.core.domain import BlockKind
-from ingestion.readers.textlayout import Item, rows_of
+from ingestion.readers.textlayout import Item, Region, rows_of
 
 _BULLET = re.compile(r"(?:[-*+•‣◦▪●○■□–—]|[\uf0a7\uf0b7\uf02d])\s*(?=\S)")
 _NUMBERED = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]\s+(?=\S)")
+_MARKER = re.compile(r"[-*+•‣◦▪●○■□–—\uf0a7\uf0b7\uf02d]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]")
 _SECTION = re.compile(r"(?:(?P<number>\d{1,2}(?:\.\d{1,2}){0,4})\.?|[IVX]{1,5}\.|[A-Z]\.)\s+\S")
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|página|pág|pag|seite|s|p)\W*)?(?:\d{1,4}|[ivxlc]{1,6})(?:\s*(?:/|of|de|von|sur|di)\s*\d{1,4})?\W*",
@@ -136,19 +137,20 @@ def _begins(group: list[_Row], row: _Row, pitch: float, body: Type) -> bool:
     if abs(row.size - last.size) > 0.12 * max(row.size, last.size) or row.repeated != last.repeated:
         return True
     if row.bold != last.bold and not body.bold and (len(group) == 1 or group[0].bold == last.bold):
-        return _stands_alone(last if last.bold else row, last)
-    if is_item(row.text) and not _wraps(last, row):
+        return _stands_alone(last if last.bold else row, last, row)
+    if is_item(row.text) and not _wraps(group, row):
         return True
     if _is_capital(last.text) and all(_is_capital(r.text) for r in group) and not _is_capital(row.text):
         return True
     return _indents(group, row)
 
 
-def _stands_alone(bold: _Row, last: _Row) -> bool:
-    """A bold line is a heading of its own unless the sentence before it is still going on."""
+def _stands_alone(bold: _Row, last: _Row, row: _Row) -> bool:
+    """A bold line is a heading of its own unless a sentence goes on before it or, in small letters, after it."""
+    ended = bool(_SENTENCE_END.search(last.text))
     if bold is last:
-        return len(last.text) < 120
-    return bool(_SENTENCE_END.search(last.text)) or len(last.text) < 60
+        return len(last.text) < 120 and (ended or last.text.isupper() or not row.text[:1].islower())
+    return ended or len(last.text) < 60
 
 
 def _is_capital(text: str) -> bool:
@@ -160,9 +162,24 @@ def is_item(text: str) -> bool:
     return bool(_BULLET.match(text) or _NUMBERED.match(text))
 
 
-def _wraps(last: _Row, row: _Row) -> bool:
-    """A line that merely happens to begin like an item: '(a) …' in the middle of a sentence, '-5 °C'."""
-    return not _BULLET.match(row.text) and row.x0 < last.x0 - 0.5 * row.size and last.text[-1:] not in ".;:,"
+def is_itemised(region: Region) -> bool:
+    """Whether what stands like a table is a list whose marks stand in a column of their own."""
+    if len(region.gutters) != 1:
+        return False
+    edge = sum(region.gutters[0]) / 2
+    marks = [item.line.text.strip() for item in region.items if item.line and item.x1 <= edge]
+    return len(marks) > 0 and all(_MARKER.fullmatch(mark) for mark in marks)
+
+
+def _wraps(group: list[_Row], row: _Row) -> bool:
+    """A line that merely happens to begin like an item in the middle of a sentence: '(a) …', or a
+    day before a bracket, '29) …'."""
+    last = group[-1]
+    if _BULLET.match(row.text) or last.text[-1:] in ".;:,":
+        return False
+    in_prose = len(group) > 1 and not any(is_item(above.text) for above in group)
+    full = last.x1 > max(above.x1 for above in group) - 2 * row.size
+    return row.x0 < last.x0 - 0.5 * row.size or (in_prose and full)
 
 
 def _indents(group: list[_Row], row: _Row) -> bool:

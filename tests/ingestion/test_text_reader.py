@@ -293,6 +293,23 @@ def test_headings_have_levels(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+# What a person sees on the page: a paragraph that begins in bold, one that wraps before "29)", lists with marks apart.
+@pytest.mark.parametrize(
+    ("file", "page", "kind", "text"),
+    [
+        ("digital_text/es_aeat_modelo190_instrucciones.pdf", 1, BlockKind.PARAGRAPH, "190, sin que esté permitida la"),
+        ("digital_text/es_aeat_modelo190_instrucciones.pdf", 1, BlockKind.PARAGRAPH, "(BOE del 29) y al Reglamento"),
+        ("digital_text/es_aeat_modelo190_instrucciones.pdf", 4, BlockKind.LIST, "- Con certificado Digital o DNI-e."),
+        ("digital_text/multi_page.pdf", 1, BlockKind.LIST, "Introduced in 1964, this machine combined"),
+        ("multicolumn/pdftotext_two_column_issue.pdf", 12, BlockKind.LIST, "1. Stochholm K, Juul S, Juel K"),
+        ("forms/fw8ben_1.pdf", 1, BlockKind.LIST, "- I am the individual that is the beneficial owner"),
+        ("multilingual/issue-71-duplicate-chars-2.pdf", 1, BlockKind.HEADING, "OBJECTIFS"),
+    ],
+)
+def test_sentences_and_lists_are_whole(file: str, page: int, kind: BlockKind, text: str) -> None:
+    assert [block.kind for block in read(shared(file), page).blocks if text in block.text] == [kind]
+
+
 def test_items_become_one_list(tmp_path: Path) -> None:
     content = text_at(72, 780, "Se acuerda lo siguiente:", 11)
     items = ["• Aprobar el acta de la sesión", "anterior sin cambios", "• Encargar el estudio", "• Fijar la fecha"]
