@@ -58,7 +58,7 @@ TEXTS = {
     "reader_ocr": "OCR",
     "reader_vlm": "vision model",
     "reader_mixed": "own text and OCR",
-    "reader_none": "nobody",
+    "reader_none": "no text",
     "reader_person": "corrected",
     "percent": "{n} %",
     "sure": "{n} % sure",

@@ -58,7 +58,7 @@ TEXTS = {
     "reader_ocr": "OCR",
     "reader_vlm": "modelo de visión",
     "reader_mixed": "texto propio y OCR",
-    "reader_none": "nadie",
+    "reader_none": "sin texto",
     "reader_person": "corregido",
     "percent": "{n} %",
     "sure": "{n} % de seguridad",
