@@ -7,6 +7,7 @@ is looked at, not the worker: whichever process reads, and however many document
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -28,6 +29,7 @@ from assistant.web.services import Services
 BUSY_SECONDS = 0.7
 IDLE_SECONDS = 3.0
 MOST_FOLLOWED = 400
+OPEN_SECONDS = 600.0  # then the page asks again, and whether it still may is judged anew
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -74,7 +76,8 @@ async def _events(
     parts: Services, who: Access, wanted: frozenset[str], language: Language
 ) -> AsyncIterator[tuple[str, BaseModel]]:
     seen = _Seen()
-    while True:
+    end = time.monotonic() + OPEN_SECONDS
+    while time.monotonic() < end:
         changed, gone, sums = await asyncio.to_thread(_look, parts, who, wanted, seen)
         for row in changed:
             yield "document", document_event(row, language)

@@ -60,6 +60,7 @@
   };
   const listen = () => {
     live?.close();
+    if (document.hidden) return; // a browser has few connections for all its tabs
     const shown = [...document.querySelectorAll("#results tr[data-id]")].map((row) => row.dataset.id);
     const ids = [...new Set([...shown, ...sending.followed()])];
     live = new EventSource(`/library/live?${new URLSearchParams({ ids: ids.join(",") })}`);
@@ -93,6 +94,7 @@
     countSelected();
     listen();
   });
+  document.addEventListener("visibilitychange", listen);
   addEventListener("pagehide", () => live?.close());
   addEventListener("pageshow", (event) => event.persisted && listen());
   countSelected();

@@ -15,8 +15,6 @@
   const waiting = [];
   const byDocument = new Map();
   let running = 0;
-  let all = 0;
-  let done = 0;
 
   class Refused extends Error {
     constructor({ code, said, passing }) {
@@ -168,6 +166,7 @@
 
     end(text, tone, retry = false) {
       this.show(text);
+      this.bar.hidden = true;
       this.item.dataset.tone = tone;
       this.finished = true;
       this.acts.replaceChildren(...(retry ? [this.retry()] : []));
@@ -176,7 +175,7 @@
     retry() {
       const again = () => {
         this.finished = false;
-        all += 1;
+        this.bar.hidden = false;
         waiting.push(this);
         next();
       };
@@ -187,7 +186,6 @@
       const refused = error instanceof Refused;
       this.end(`${say("failed")}: ${refused ? error.message : say("unreachable")}`, "bad", true);
       if (refused && error.code === "encrypted_file") this.acts.replaceChildren(this.unlock());
-      counted();
     }
 
     unlock() {
@@ -208,8 +206,10 @@
   }
 
   const counted = () => {
-    done += 1;
-    document.getElementById("sent-count").textContent = say("done", { done: Math.min(done, all), n: all });
+    const all = [...lines.children];
+    const done = all.filter((item) => item.line.document).length;
+    document.getElementById("sent-count").textContent = say("done", { done, n: all.length });
+    section.hidden = !all.length;
   };
 
   const next = () => {
@@ -230,12 +230,10 @@
     lines.append(line.item);
     line.item.line = line;
     waiting.push(line);
-    all += 1;
   };
 
   const begin = () => {
-    section.hidden = !lines.children.length;
-    document.getElementById("sent-count").textContent = say("count", { n: all });
+    counted();
     next();
   };
 
@@ -288,7 +286,7 @@
   }
   document.getElementById("clear-sent").addEventListener("click", () => {
     for (const item of [...lines.children]) if (item.line.finished) item.remove();
-    section.hidden = !lines.children.length;
+    counted();
   });
   addEventListener("beforeunload", (event) => {
     if (running || waiting.length) event.preventDefault();

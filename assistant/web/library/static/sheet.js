@@ -46,9 +46,12 @@
   // Read anew or published anew: show it when that has ended.
   const main = document.querySelector("main[data-document]");
   const typing = () => [...document.querySelectorAll(".misread[open] textarea")].some((area) => area.value !== area.defaultValue);
+  let live = null;
+  let before = main.dataset.status;
   const follow = () => {
-    const live = new EventSource(`/library/live?${new URLSearchParams({ ids: main.dataset.document })}`);
-    let before = main.dataset.status;
+    live?.close();
+    if (document.hidden) return; // a browser has few connections for all its tabs
+    live = new EventSource(`/library/live?${new URLSearchParams({ ids: main.dataset.document })}`);
     live.addEventListener("document", (event) => {
       const told = JSON.parse(event.data);
       document.getElementById("facts").querySelector(".badge").outerHTML = new DOMParser()
@@ -58,8 +61,9 @@
       before = told.final ? "final" : "busy";
     });
     live.addEventListener("gone", () => location.assign("/library"));
-    addEventListener("pagehide", () => live.close());
   };
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", () => live?.close());
   document.body.addEventListener("library-changed", () => (main.dataset.again = "yes"));
   if (["queued", "reading"].includes(main.dataset.status)) main.dataset.again = "yes";
   follow();
