@@ -151,12 +151,14 @@ def test_a_misread_block_is_corrected_on_its_page_and_found_in_the_chat(filled: 
 def test_a_pages_places_and_blocks_light_up_together(filled: Server, open_page: OpenPage) -> None:
     page, seen = open_page(filled, "/library?name=fw8ben")
     page.get_by_role("link", name="fw8ben_1.pdf", exact=True).click()
+    page.mouse.move(2, 2)  # what lies under the pointer lights up as well
     place = page.locator(".boxes a").nth(2)
+    number = place.get_attribute("data-block")
     place.focus()
     expect(page.locator(".tip")).to_have_text(re.compile(r", own text, \d+ % sure"))
-    expect(page.locator(".block.lit")).to_have_attribute("data-block", place.get_attribute("data-block") or "")
+    expect(page.locator(".block.lit")).to_have_attribute("data-block", number or "")
     place.press("Enter")
-    expect(page.locator(".block.lit summary").first).to_be_focused()
+    expect(page.locator(f"#b{number} summary").first).to_be_focused()
     assert (
         page.locator(".paper img").evaluate("async image => { await image.decode(); return image.naturalWidth }") > 500
     )
