@@ -253,6 +253,7 @@ async def test_a_broken_upload_goes_on_where_it_broke_off(web: Web) -> None:
     about = {"collection": "legal", "size": str(len(content)), "name": "renta.txt"}
     async with web.client() as client:
         assert (await client.get(url, params=about)).json() == {"known": None, "received": 0}
+        assert (await send(client, content, 50)).json() == {"received": 0}  # what was here before is gone
         assert (await send(client, content, 0, 50)).json() == {"received": 50}
         twice = await send(client, content, 0, 50)
         assert (twice.status_code, twice.json()) == (409, {"received": 50})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -85,6 +86,17 @@ def test_dropped_files_are_sent_read_and_shown_without_a_reload(perito: Server, 
     expect(page.locator("#results tr[data-id]")).to_have_count(1)
     assert seen.errors == []
     assert seen.outside == []
+
+
+def test_files_of_a_folder_keep_their_way_in_their_names(perito: Server, open_page: OpenPage, tmp_path: Path) -> None:
+    for name in ("2025", "2026"):
+        (tmp_path / "actas" / name).mkdir(parents=True)
+        (tmp_path / "actas" / name / "acta.txt").write_text(f"Acta de {name}.")
+    page, seen = open_page(perito, "/library", width=390)
+    page.locator("#folder").set_input_files(tmp_path / "actas")
+    for name in ("2025", "2026"):
+        expect(row(page, f"actas › {name} › acta.txt")).to_contain_text("1 of 1 page read")
+    assert seen.errors == []
 
 
 def test_our_own_hash_is_the_browsers(perito: Server, open_page: OpenPage) -> None:

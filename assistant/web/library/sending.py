@@ -88,21 +88,21 @@ async def receive(request: Request, parts: Parts, who: Who, sha256: Sha256, offs
     """Append the body. Answers how many bytes are here: also with 409, where ``offset`` is not their end."""
     try:
         async with _opened(_part(parts, who, sha256)) as part:
-            received = await _append(request, part, offset, parts.settings.limits.upload_mb * MEGABYTE)
+            received, fits = await _append(request, part, offset, parts.settings.limits.upload_mb * MEGABYTE)
     except PeritoError as error:
         return _refused(request, error)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         return _refused(request, DiskFull("There is no room left on the disk for the upload"))
-    return JSONResponse({"received": abs(received)}, 200 if received >= 0 else 409)
+    return JSONResponse({"received": received}, 200 if fits else 409)
 
 
-async def _append(request: Request, part: BinaryIO, offset: int, limit: int) -> int:
-    """Bytes that are here now; negative where ``offset`` was not the end of those that were."""
+async def _append(request: Request, part: BinaryIO, offset: int, limit: int) -> tuple[int, bool]:
+    """How many bytes are here now, and whether ``offset`` was the end of those that were."""
     end = await asyncio.to_thread(part.seek, 0, 2)
     if end != offset:
-        return -end or -1
+        return end, False
     with contextlib.suppress(ClientDisconnect):  # what came is kept, and told when it is asked for
         async for piece in request.stream():
             end += len(piece)
@@ -110,7 +110,7 @@ async def _append(request: Request, part: BinaryIO, offset: int, limit: int) -> 
                 raise too_large("The file", limit)
             await asyncio.to_thread(part.write, piece)
     await asyncio.to_thread(part.flush)
-    return end
+    return end, True
 
 
 @router.post("/library/sending/{sha256}")

@@ -185,6 +185,7 @@
     fail(error) {
       const refused = error instanceof Refused;
       this.end(`${say("failed")}: ${refused ? error.message : say("unreachable")}`, "bad", true);
+      if (refused && error.code === "bad_request") this.hash = ""; // the file has changed since it was hashed
       if (refused && error.code === "encrypted_file") this.acts.replaceChildren(this.unlock());
     }
 
