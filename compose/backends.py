@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from assistant.core.domain import Access, Answer
+from assistant.core.domain import Access, Answer, JobState, Urgency
 from assistant.core.errors import PeritoError, UnreadableFile
 from assistant.core.ports import DocumentQuery, Upload
 from assistant.core.settings import Settings
@@ -17,8 +17,10 @@ from assistant.core.shapes import (
     AnswerShape,
     DocumentDetailShape,
     DocumentShape,
+    JobShape,
     PageSummaryShape,
     ProgressShape,
+    QueueShape,
     RejectedShape,
     UsageTotalsShape,
 )
@@ -57,10 +59,24 @@ class Backend(Protocol):
         """What models used, of all time or of the last ``days``."""
         ...
 
+    async def jobs(self, state: JobState | None, limit: int) -> QueueShape:
+        """The queue; without ``state``, all but what is done."""
+        ...
+
+    async def job(self, document_id: str) -> JobShape: ...
+
+    async def retry(self, document_id: str) -> JobShape: ...
+
+    async def cancel(self, document_id: str) -> JobShape: ...
+
+    async def pause(self) -> None: ...
+
+    async def resume(self) -> None: ...
+
 
 @contextlib.asynccontextmanager
-async def open_backend(settings: Settings) -> AsyncGenerator[Backend]:
-    """The running server's, else one in this process."""
+async def open_backend(settings: Settings, *, reads: bool = True) -> AsyncGenerator[Backend]:
+    """The running server's, else one in this process, which then takes up what waits if it ``reads``."""
     server = await asyncio.to_thread(find_server, settings.home)
     if server is not None:
         from compose.remote import RemoteBackend
@@ -68,7 +84,7 @@ async def open_backend(settings: Settings) -> AsyncGenerator[Backend]:
         async with RemoteBackend(server) as remote:
             yield remote
         return
-    async with open_perito(settings) as perito:
+    async with open_perito(settings, reads=reads) as perito:
         yield LocalBackend(perito)
 
 
@@ -100,7 +116,8 @@ class LocalBackend:
         self._perito = perito
 
     async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
-        submission = await self._perito.worker.submit(Upload(file, file.name, collection, password), LOCAL)
+        upload = Upload(file, file.name, collection, password, urgency=Urgency.BULK)
+        submission = await self._perito.worker.submit(upload, LOCAL)
         return await self._follow(submission.document.id, on_progress, submission.duplicate)
 
     async def finish(self) -> None:
@@ -137,6 +154,25 @@ class LocalBackend:
     async def usage(self, days: int | None) -> UsageTotalsShape:
         since = datetime.now(UTC) - timedelta(days=days) if days is not None else None
         return UsageTotalsShape.of(await asyncio.to_thread(self._perito.catalogue.usage_totals, LOCAL, since))
+
+    async def jobs(self, state: JobState | None, limit: int) -> QueueShape:
+        states = (state,) if state else tuple(each for each in JobState if each is not JobState.DONE)
+        return QueueShape.of(await self._perito.worker.jobs(LOCAL, states, limit))
+
+    async def job(self, document_id: str) -> JobShape:
+        return JobShape.of(await self._perito.worker.job(document_id, LOCAL))
+
+    async def retry(self, document_id: str) -> JobShape:
+        return JobShape.of(await self._perito.worker.retry(document_id, LOCAL))
+
+    async def cancel(self, document_id: str) -> JobShape:
+        return JobShape.of(await self._perito.worker.cancel(document_id, LOCAL))
+
+    async def pause(self) -> None:
+        await self._perito.worker.pause(LOCAL)
+
+    async def resume(self) -> None:
+        await self._perito.worker.resume(LOCAL)
 
     async def _follow(self, document_id: str, on_progress: OnProgress, duplicate: bool = False) -> DocumentShape:
         shape: DocumentShape | None = None

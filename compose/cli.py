@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from assistant.core.domain import DocumentStatus
+from assistant.core.domain import DocumentStatus, JobState
 from assistant.core.errors import NotFound, PeritoError
 from assistant.core.logs import configure_logs
 from assistant.core.settings import load_settings
 
 if TYPE_CHECKING:
     from assistant.core.domain import PageReading
-    from assistant.core.shapes import DocumentShape, RejectedShape
+    from assistant.core.shapes import DocumentShape, JobShape, RejectedShape
+    from compose.backends import Backend
 
 app = typer.Typer(
     name="perito",
@@ -33,7 +34,9 @@ app = typer.Typer(
 )
 documents_app = typer.Typer(no_args_is_help=True, help="What is in the collections.", rich_markup_mode=None)
 eval_app = typer.Typer(no_args_is_help=True, help="Measure answers and readings.", rich_markup_mode=None)
+jobs_app = typer.Typer(no_args_is_help=True, help="The queue of what is to be read.", rich_markup_mode=None)
 app.add_typer(documents_app, name="documents")
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(eval_app, name="eval")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -179,6 +182,55 @@ def documents_reread(document_id: DocumentId, as_json: Json = False) -> None:
         raise typer.Exit(FAILED if document.status == "failed" else PARTLY)
 
 
+@jobs_app.command("list")
+def jobs_list(
+    state: Annotated[JobState | None, typer.Option(help="Only in this state; else all but what is done.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """What waits, is being read, failed or was cancelled, and why."""
+    from compose.tables import jobs_table, queue_line
+
+    queue = _run(_steer(lambda backend: backend.jobs(state, limit)))
+    if as_json:
+        _print_json(queue.model_dump(mode="json"))
+        return
+    typer.echo(queue_line(queue))
+    _print_table(jobs_table(queue.jobs)) if queue.jobs else None
+
+
+@jobs_app.command("show")
+def jobs_show(document_id: DocumentId, as_json: Json = False) -> None:
+    """One document's place in the queue."""
+    _show_job(_run(_steer_one(document_id, lambda backend, whole: backend.job(whole))), as_json)
+
+
+@jobs_app.command("retry")
+def jobs_retry(document_id: DocumentId, as_json: Json = False) -> None:
+    """Read on where it failed, was cancelled or left pages out."""
+    _show_job(_run(_steer_one(document_id, lambda backend, whole: backend.retry(whole))), as_json)
+
+
+@jobs_app.command("cancel")
+def jobs_cancel(document_id: DocumentId, as_json: Json = False) -> None:
+    """Stop reading a document; the pages that were read stay."""
+    _show_job(_run(_steer_one(document_id, lambda backend, whole: backend.cancel(whole))), as_json)
+
+
+@jobs_app.command("pause")
+def jobs_pause(as_json: Json = False) -> None:
+    """Pause all reading, in every process, once the pages at hand are read."""
+    _run(_steer(lambda backend: backend.pause()))
+    _print_json({"paused": True}) if as_json else typer.echo("Reading is paused. `perito jobs resume` goes on.")
+
+
+@jobs_app.command("resume")
+def jobs_resume(as_json: Json = False) -> None:
+    """Go on reading."""
+    _run(_steer(lambda backend: backend.resume()))
+    _print_json({"paused": False}) if as_json else typer.echo("Reading goes on.")
+
+
 @app.command()
 def usage(
     days: Annotated[int | None, typer.Option(min=1, max=36_500, help="Only of so many days.")] = None,
@@ -218,7 +270,7 @@ def serve(
 
 @app.command()
 def worker() -> None:
-    """Read what a server of the same home accepts, where worker.where is "elsewhere"."""
+    """Read what a server over the same stores accepts; any number of these may run, on any number of hosts."""
     from compose.readingprocess import work
 
     settings = load_settings()
@@ -331,6 +383,27 @@ async def _read(file: Path, password: str, show: Callable[[PageReading], None] |
             if show:
                 show(page)
     return sorted(pages, key=lambda page: page.number)
+
+
+async def _steer(act: Callable[[Backend], Awaitable[Any]]) -> Any:
+    """``act`` on the queue, without taking anything up in this process."""
+    from compose.backends import open_backend
+
+    async with open_backend(load_settings(), reads=False) as backend:
+        return await act(backend)
+
+
+async def _steer_one(document_id: str, act: Callable[[Backend, str], Awaitable[Any]]) -> Any:
+    async def go(backend: Backend) -> Any:
+        return await act(backend, await _whole_id(backend, document_id))
+
+    return await _steer(go)
+
+
+def _show_job(job: JobShape, as_json: bool) -> None:
+    from compose.tables import job_line
+
+    _print_json(job.model_dump(mode="json")) if as_json else typer.echo(job_line(job))
 
 
 async def _whole_id(backend: Any, beginning: str) -> str:

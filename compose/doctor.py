@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import sys
 import time
@@ -15,9 +16,8 @@ from pydantic import BaseModel, SecretStr
 from assistant.core.errors import EndpointDown, PeritoError
 from assistant.core.machine import usable_cores
 from assistant.core.settings import EndpointSettings, Settings, load_settings
-from compose.readingprocess import LOCK
 from compose.server import find_server
-from compose.standalone import is_held, make_home
+from compose.standalone import catalogue_url, make_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,25 @@ async def _server(settings: Settings) -> Check:
 
 
 async def _worker(settings: Settings) -> Check:
-    if settings.worker.where == "here":
+    """Whether somebody lives who reads what is accepted."""
+    if settings.index.kind == "edge":
         return Check("worker", "ok", "documents are read by the server itself")
-    if await asyncio.to_thread(is_held, settings.home / LOCK):
-        return Check("worker", "ok", f"documents are read by a worker on {settings.home}")
-    found = f"documents are read by a worker, and none is seen on {settings.home} from this machine"
-    return Check("worker", "note", found, "Start `perito worker`; until one runs, what is accepted waits")
+
+    def look() -> Check:
+        from assistant.core.catalogue import SqlCatalogue
+
+        with contextlib.closing(SqlCatalogue.open(catalogue_url(settings))) as catalogue:
+            signs, paused = catalogue.queue.workers(), catalogue.queue.is_paused()
+        alive = [f"{sign.host} ({sign.pid})" for sign in signs if sign.silent <= settings.worker.lease_seconds]
+        if not alive:
+            state = "bad" if find_server(settings.home) else "note"
+            return Check("worker", state, "no worker lives: what is accepted waits", "Start `perito worker`")
+        who = f"documents are read by {', '.join(alive)}"
+        if paused:
+            return Check("worker", "note", f"{who}, once reading is no longer paused", "perito jobs resume")
+        return Check("worker", "ok", who)
+
+    return await asyncio.to_thread(look)
 
 
 async def _embedder(settings: Settings) -> Check:

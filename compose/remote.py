@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from assistant.core.domain import JobState
 from assistant.core.errors import PeritoError, TransientError
 from assistant.core.ports import DocumentQuery
 from assistant.core.shapes import (
@@ -17,7 +18,9 @@ from assistant.core.shapes import (
     DocumentDetailShape,
     DocumentShape,
     IngestShape,
+    JobShape,
     ProgressShape,
+    QueueShape,
     RejectedShape,
     UsageTotalsShape,
 )
@@ -45,7 +48,8 @@ class RemoteBackend:
     ) -> DocumentShape | RejectedShape:
         with file.open("rb") as content:
             form = {"collection": collection, "password": password}
-            reply = await self._call("POST", "/api/documents", data=form, files={"files": (file.name, content)})
+            files, params = {"files": (file.name, content)}, {"bulk": True}
+            reply = await self._call("POST", "/api/documents", params=params, data=form, files=files)
         outcome = IngestShape.model_validate(reply).documents[0]
         if isinstance(outcome, RejectedShape):
             return outcome
@@ -92,6 +96,25 @@ class RemoteBackend:
     async def usage(self, days: int | None) -> UsageTotalsShape:
         reply = await self._call("GET", "/api/usage", params={} if days is None else {"days": days})
         return UsageTotalsShape.model_validate(reply)
+
+    async def jobs(self, state: JobState | None, limit: int) -> QueueShape:
+        params: dict[str, Any] = {"limit": limit} | ({"state": state.value} if state else {})
+        return QueueShape.model_validate(await self._call("GET", "/api/jobs", params=params))
+
+    async def job(self, document_id: str) -> JobShape:
+        return JobShape.model_validate(await self._call("GET", f"/api/jobs/{document_id}"))
+
+    async def retry(self, document_id: str) -> JobShape:
+        return JobShape.model_validate(await self._call("POST", f"/api/jobs/{document_id}/retry"))
+
+    async def cancel(self, document_id: str) -> JobShape:
+        return JobShape.model_validate(await self._call("POST", f"/api/jobs/{document_id}/cancel"))
+
+    async def pause(self) -> None:
+        await self._call("POST", "/api/pause")
+
+    async def resume(self) -> None:
+        await self._call("POST", "/api/resume")
 
     async def _follow(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
         document: DocumentShape | None = None

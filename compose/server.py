@@ -98,6 +98,7 @@ def _services(perito: Perito, token: str) -> Services:
         settings=perito.settings,
         assistant=perito.assistant,
         ingestion=perito.worker,
+        queue=perito.worker,
         catalogue=perito.catalogue,
         page_images=perito.page_images,
         blobs=perito.blobs,

@@ -43,8 +43,11 @@ class Perito:
 
 
 @contextlib.asynccontextmanager
-async def open_perito(settings: Settings) -> AsyncGenerator[Perito]:
-    """Everything over ``settings.home``, started. StoreBusy while another process uses that home."""
+async def open_perito(settings: Settings, *, reads: bool = True) -> AsyncGenerator[Perito]:
+    """Everything over ``settings.home``, started; with ``reads`` false it accepts and reads nothing. StoreBusy while
+    another process uses that home."""
+    if not reads:
+        settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"where": "elsewhere"})})
     await asyncio.to_thread(make_home, settings.home)
     async with contextlib.AsyncExitStack() as opened:
         await opened.enter_async_context(own_home(settings))
@@ -68,6 +71,11 @@ def make_home(home: Path) -> None:
         raise Misconfigured(f"The home {home} is not writable", "Set PERITO_HOME to a writable folder")
 
 
+def catalogue_url(settings: Settings) -> str:
+    """Where the catalogue is: what is set, else SQLite in the home."""
+    return settings.catalogue.url or f"sqlite:///{settings.home / 'perito.db'}"
+
+
 @contextlib.asynccontextmanager
 async def own_home(settings: Settings) -> AsyncGenerator[None]:
     """Hold the home while the embedded index lives in it; with a Qdrant server many processes may share it."""
@@ -78,16 +86,9 @@ async def own_home(settings: Settings) -> AsyncGenerator[None]:
         f"Another Perito process works in {settings.home}",
         "Wait until it is done, or start `perito serve` and let commands share it",
     )
-    async with held(settings.home / "perito.lock", LOCK_SECONDS, busy):
-        yield
-
-
-@contextlib.asynccontextmanager
-async def held(file: Path, patience: float, busy: StoreBusy) -> AsyncGenerator[None]:
-    """Hold a lock that ends with the process; raises ``busy`` where another has it for ``patience`` seconds."""
-    lock = FileLock(file, thread_local=False)  # the threads below are not the same
+    lock = FileLock(settings.home / "perito.lock", thread_local=False)  # the threads below are not the same
     try:
-        await asyncio.to_thread(lock.acquire, patience)
+        await asyncio.to_thread(lock.acquire, LOCK_SECONDS)
     except Timeout:
         raise busy from None
     try:
@@ -96,21 +97,10 @@ async def held(file: Path, patience: float, busy: StoreBusy) -> AsyncGenerator[N
         await asyncio.to_thread(lock.release)
 
 
-def is_held(file: Path) -> bool:
-    """Whether a process that shares the file's disk holds that lock now."""
-    if not file.exists():
-        return False
-    try:
-        with FileLock(file, timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
 def _build(settings: Settings, opened: contextlib.AsyncExitStack) -> Perito:
     """The parts; ``opened`` closes the stores, also when a later part fails."""
     blobs = FolderBlobStore(settings.home / "blobs", settings.limits.free_disk_mb)
-    catalogue = SqlCatalogue.open(settings.catalogue.url or f"sqlite:///{settings.home / 'perito.db'}")
+    catalogue = SqlCatalogue.open(catalogue_url(settings))
     opened.callback(catalogue.close)
     embedder = open_embedder(settings.embedding)
     index = open_index(settings.index, settings.home / "index", embedder)

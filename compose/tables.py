@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
@@ -13,8 +14,10 @@ from assistant.core.domain import PageReading
 from assistant.core.shapes import (
     CitationShape,
     DocumentShape,
+    JobShape,
     PageSummaryShape,
     ProgressShape,
+    QueueShape,
     RejectedShape,
     UsageTotalShape,
 )
@@ -150,6 +153,33 @@ def usage_table(totals: Sequence[UsageTotalShape]) -> Table | str:
         table.add_row(
             total.purpose, total.model, total.collection, *numbers, f"{total.seconds:,.1f}", f"{total.price:,.4f}"
         )
+    return table
+
+
+def queue_line(queue: QueueShape) -> str:
+    """For instance "Reading is paused. 2 workers, 3 documents waiting, 1 running"."""
+    counts = Counter(job.state for job in queue.jobs)
+    parts = [f"{len(queue.workers)} worker{'s' * (len(queue.workers) != 1)}"]
+    parts += [f"{count} {state}" for state, count in counts.items()]
+    return ("Reading is paused. " if queue.paused else "") + ", ".join(parts)
+
+
+def job_line(job: JobShape) -> str:
+    """Name, state, pages read, and why it waits or failed."""
+    document = job.document
+    read = f"{document.pages_done - document.pages_failed} of {document.pages} pages read"
+    line = f"{document.name}: {job.state}, {read} ({document.id[:8]})"
+    return line + (f"\n  {job.reason}" if job.reason else "")
+
+
+def jobs_table(jobs: Sequence[JobShape]) -> Table:
+    """The queue, a line each, in the order of its turn."""
+    table = _table("id", "name", "collection", "state", "urgency", "pages", "tries", "why")
+    for job in jobs:
+        document = job.document
+        pages = f"{document.pages_done - document.pages_failed}/{document.pages}"
+        row = (document.id[:8], document.name, document.collection, job.state, job.urgency, pages)
+        table.add_row(*row, str(job.attempts) if job.attempts else "", job.reason)
     return table
 
 

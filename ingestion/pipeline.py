@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +20,7 @@ from assistant.core.ports import ImageReader
 from assistant.core.settings import Settings
 from ingestion.blocks import merge_blocks, replace_regions
 from ingestion.firstlook import FirstLook
+from ingestion.gates import Gate, Turn
 from ingestion.openfiles import OpenFile
 from ingestion.triage import Judgement, judge_page
 
@@ -41,7 +42,6 @@ class Draft:
 
     blocks: tuple[Block, ...]
     readings: tuple[Reading, ...]
-    image: Image | None = None  # as the file shows the page; there when a reader needed it
 
     @property
     def turned(self) -> int:
@@ -53,20 +53,33 @@ class Pipeline:
     """Reads documents. One instance serves all documents; it holds no state of theirs."""
 
     def __init__(self, settings: Settings, ocr: StructuringReader, vlm: ImageReader | None, in_flight: int) -> None:
-        """``in_flight``: pages read at the same time, which bounds the rendered pages in memory."""
+        """``in_flight``: pages that are drawn for the OCR at the same time, over all documents; as many are drawn
+        for the VLM as it answers at once. Of one document, as many pages as both together are begun."""
         self._settings = settings
         self._ocr = ocr
         self._vlm = vlm
-        self._in_flight = in_flight
+        self._drawn = Gate(in_flight)
+        self._asked = Gate(settings.vlm.concurrency)
+        self._in_flight = in_flight + (settings.vlm.concurrency if vlm else 0)
 
-    async def read_document(self, file: OpenFile, skip: Collection[int] = ()) -> AsyncGenerator[PageReading]:
-        """All pages but those in ``skip``, each as soon as it is read. What opening the file raises."""
+    async def read_document(
+        self,
+        file: OpenFile,
+        skip: Collection[int] = (),
+        turn: Turn | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> AsyncGenerator[PageReading]:
+        """All pages but those in ``skip``, each as soon as it is read; once ``goes_on`` says no, only those that were
+        begun. What opening the file raises."""
+        turn = turn or Turn()
         about = await asyncio.wrap_future(file.about)
         numbers = (number for number in range(1, about.page_count + 1) if number not in skip)
         pending: set[asyncio.Task[PageReading]] = set()
         try:
             for number in numbers:
-                pending.add(asyncio.create_task(self.read_page(file, number)))
+                if not goes_on():
+                    break
+                pending.add(asyncio.create_task(self.read_page(file, number, turn)))
                 if len(pending) >= self._in_flight:
                     done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                     for task in sorted(done, key=lambda task: task.result().number):
@@ -86,11 +99,11 @@ class Pipeline:
         if self._vlm is not None:
             await self._vlm.aclose()
 
-    async def read_page(self, file: OpenFile, number: int) -> PageReading:
+    async def read_page(self, file: OpenFile, number: int, turn: Turn | None = None) -> PageReading:
         """One page, whatever happens: what cannot be read comes back FAILED with the reason."""
         started = time.perf_counter()
         try:
-            reading = await self._read(file, await asyncio.wrap_future(file.look(number)))
+            reading = await self._read(file, await asyncio.wrap_future(file.look(number)), turn or Turn())
         except PeritoError as error:
             reading = failed_page(number, str(error))
         except Exception as error:  # a library's bug on one page must not cost the document
@@ -98,28 +111,34 @@ class Pipeline:
             reading = failed_page(number, f"This page could not be read: {type(error).__name__}: {error}")
         return replace(reading, seconds=time.perf_counter() - started)
 
-    async def _read(self, file: OpenFile, page: FirstLook) -> PageReading:
-        draft = await self._read_cheaply(file, page)
+    async def _read(self, file: OpenFile, page: FirstLook, turn: Turn) -> PageReading:
+        draft = await self._read_cheaply(file, page, turn)
         judgement = judge_page(page.plan, draft.blocks, draft.readings, self._settings.triage)
         if judgement.wants_vlm and self._vlm is not None:
-            draft, judgement = await self._read_expensively(self._vlm, file, page, draft, judgement)
+            async with self._asked.place(turn):
+                draft, judgement = await self._read_expensively(self._vlm, file, page, draft, judgement)
         return published_page(page, draft, judgement)
 
-    async def _read_cheaply(self, file: OpenFile, page: FirstLook) -> Draft:
+    async def _read_cheaply(self, file: OpenFile, page: FirstLook, turn: Turn) -> Draft:
         """The page's own text, OCR, or both: whatever the plan says."""
         route = page.plan.route
         if route is Reader.NONE:
             return Draft((), ())
         if route is Reader.TEXT and page.text is not None:
             return Draft(page.text.blocks, (page.text,))
+        async with self._drawn.place(turn):
+            return await self._read_picture(file, page)
+
+    async def _read_picture(self, file: OpenFile, page: FirstLook) -> Draft:
+        route = page.plan.route
         image = await self._image(file, page)
         if route is Reader.TEXT:
             reading = await self._ocr.structure(image, page.words)
-            return Draft(reading.blocks, (reading,), image)
+            return Draft(reading.blocks, (reading,))
         ocr = await self._ocr.read(image, page.plan.regions)
         if page.text is None:
-            return Draft(ocr.blocks, (ocr,), image)
-        return Draft(merge_blocks(page.text, ocr), (page.text, ocr), image)
+            return Draft(ocr.blocks, (ocr,))
+        return Draft(merge_blocks(page.text, ocr), (page.text, ocr))
 
     async def _image(self, file: OpenFile, page: FirstLook) -> Image:
         return await asyncio.wrap_future(file.render(page.number, self._settings.ocr.dpi))
@@ -127,11 +146,12 @@ class Pipeline:
     async def _read_expensively(
         self, vlm: ImageReader, file: OpenFile, page: FirstLook, draft: Draft, judgement: Judgement
     ) -> tuple[Draft, Judgement]:
-        """Let the VLM read what the cheap readers could not; where it fails, their reading stands."""
-        image = draft.image or await self._image(file, page)
+        """Let the VLM read what the cheap readers could not; where it fails, their reading stands. The page is drawn
+        again: its picture must not wait for the VLM in memory."""
         # Regions are places on the page as the file shows it; once it is turned, the VLM sees the whole of it.
         regions = () if draft.turned else judgement.vlm_regions
         try:
+            image = await self._image(file, page)
             reading = await vlm.read(_turned(image, draft.turned), regions)
         except PeritoError as error:  # down, busy, or set wrongly: what was read cheaply is not lost for it
             log.warning("page %d keeps its cheap reading: %s", page.number, error)

@@ -1,9 +1,8 @@
 """Publishing: what was read becomes findable, page by page, and dense vectors follow when there is time.
 
 A page's chunks are written with their words at once, so it is answerable as soon as it is read. Pages may end
-in any order, so a page is first cut with what was known of the pages before it; when the document is whole, it
-is cut again in order, and only what came out differently is written. All of it may be repeated: ids are made
-of document, page and ordinal.
+in any order, so a page is first cut with what was known of the pages before it; when the document is whole, those
+pages are cut again of which that was not all. All of it may be repeated: ids are made of document, page and ordinal.
 """
 
 from __future__ import annotations
@@ -11,16 +10,48 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from assistant.core.domain import Document, PageReading
 from assistant.core.errors import NotFound, StoreBusy
+from assistant.core.index import chunk_id
 from assistant.core.ports import ChunkIndex, Embedder
 from assistant.core.settings import ChunkingSettings
 from ingestion.chunks import Carry, cut_page, load_splitter
 
 _COUNT_SECONDS = 1.0  # counting goes over all chunks of a document, so a long one is not counted at every page
+_LOOK_BACK = 64  # pages; those begun later end before one that takes long, but not that many
 _AT_ONCE = 8  # passages: about a second of work, after which a stop is heard
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a page was cut: with what it knew, what it hands on, and into how many chunks."""
+
+    before: Carry
+    after: Carry
+    chunks: int
+
+
+class Cuts:
+    """The cuts of one document's pages as far as this process made them. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[int, Cut] = {}
+
+    def carry_to(self, number: int) -> Carry:
+        """What is known for page ``number`` by now: what the nearest page before it handed on."""
+        before = range(number - 1, max(0, number - 1 - _LOOK_BACK), -1)
+        return next((self._cuts[near].after for near in before if near in self._cuts), Carry())
+
+    def keep(self, number: int, cut: Cut) -> None:
+        self._cuts[number] = cut
+
+    def standing(self, number: int, carry: Carry) -> Cut | None:
+        """The cut of page ``number``, if it would come out the same with ``carry``."""
+        cut = self._cuts.get(number)
+        return cut if cut is not None and cut.before == carry else None
 
 
 class ChunkCounts(Protocol):
@@ -57,26 +88,28 @@ class Publisher:
         """Load what the first long passage would otherwise wait for (about three seconds of CPU). Any thread."""
         load_splitter()
 
-    def publish_page(self, document: Document, page: PageReading, carry: Carry) -> Carry:
-        """Make ``page`` answerable, as corrected; returns what the next page has to know."""
+    def publish_page(self, document: Document, page: PageReading, cuts: Cuts) -> None:
+        """Make ``page`` answerable, as corrected, and note in ``cuts`` how it was cut."""
         page = self._catalogue.corrected(document.id, page)
-        chunks, after = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
-        self._index.upsert(chunks, None)
+        cuts.keep(page.number, self._cut(document, page, cuts.carry_to(page.number)))
         if self._clock() >= self._next_count.get(document.id, 0.0):
             self._count(document.id)
             self._next_count[document.id] = self._clock() + _COUNT_SECONDS
-        return after
 
-    def finish_document(self, document: Document, pages: Iterable[PageReading]) -> None:
-        """Cut all ``pages`` (in order, as corrected) again with what is known now, and drop what none says any more.
-
-        One page at a time is in memory; of the others only their chunks' ids.
-        """
+    def finish_document(
+        self, document: Document, numbers: Iterable[int], load: Callable[[int], PageReading], cuts: Cuts
+    ) -> None:
+        """Cut again those of the pages ``numbers`` (in order) that knew too little of the ones before them, or of
+        which ``cuts`` knows nothing, and drop what no page says any more. ``load`` gives a page by its number, as
+        corrected; one is in memory at a time."""
         carry, ids = Carry(), set[str]()
-        for page in pages:
-            chunks, carry = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
-            self._index.upsert(chunks, None)
-            ids.update(chunk.id for chunk in chunks)
+        for number in numbers:
+            cut = cuts.standing(number, carry)
+            if cut is None:
+                cut = self._cut(document, load(number), carry)
+                cuts.keep(number, cut)
+            ids.update(chunk_id(document.id, number, ordinal) for ordinal in range(cut.chunks))
+            carry = cut.after
         self._index.delete(document.id, keep=frozenset(ids))
         self._next_count.pop(document.id, None)
         self._count(document.id)
@@ -111,6 +144,12 @@ class Publisher:
         self._index.delete(document_id)
         if verify and (left := self._index.count(document_id)):
             raise StoreBusy(f"{left} passages of a deleted document are still in the index", "Delete it once more")
+
+    def _cut(self, document: Document, page: PageReading, carry: Carry) -> Cut:
+        """Cut a page and write its chunks; what stands there just so stays."""
+        chunks, after = cut_page(document, page, carry, self._embedder.count_tokens, self._settings)
+        self._index.upsert(chunks, None)
+        return Cut(carry, after, len(chunks))
 
     def _count(self, document_id: str) -> None:
         chunks = self._index.count(document_id)

@@ -14,8 +14,8 @@ from ingestion.pipeline import Pipeline
 from ingestion.publish import Publisher
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.vlm import VlmReader
-from ingestion.reception import Reception
-from ingestion.worker import Worker, charged
+from ingestion.runs import charged
+from ingestion.worker import Worker
 
 
 def build_pipeline(settings: Settings, record: Callable[[Usage], None]) -> tuple[Pipeline, OcrReader]:
@@ -26,8 +26,7 @@ def build_pipeline(settings: Settings, record: Callable[[Usage], None]) -> tuple
         from assistant.core.llm import OpenAIChatModel
 
         vlm = VlmReader(OpenAIChatModel(settings.vlm, record), settings.vlm)
-    in_flight = ocr.processes + 1 + (settings.vlm.concurrency if vlm else 0)
-    return Pipeline(settings, ocr, vlm, in_flight), ocr
+    return Pipeline(settings, ocr, vlm, in_flight=ocr.processes + 1), ocr
 
 
 def build_files(settings: Settings) -> FilePool:
@@ -38,9 +37,10 @@ def build_files(settings: Settings) -> FilePool:
 def build_worker(
     settings: Settings, *, catalogue: SqlCatalogue, blobs: FolderBlobStore, index: ChunkIndex, embedder: Embedder
 ) -> Worker:
-    """The worker over the given stores, or who accepts for one in another process."""
+    """The worker over the given stores. With the index in this process it is alone with them."""
     pipeline, ocr = build_pipeline(settings, charged(catalogue.record))
     files = build_files(settings)
     publisher = Publisher(catalogue, index, embedder, settings.chunking)
-    kind = Reception if settings.worker.where == "elsewhere" else Worker
-    return kind(pipeline, publisher, catalogue, blobs, files, ocr, settings.limits)
+    alone = settings.index.kind == "edge"
+    parts = (pipeline, publisher, catalogue, blobs, files, ocr, settings.limits, settings.worker)
+    return Worker(*parts, alone=alone)

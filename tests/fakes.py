@@ -33,6 +33,8 @@ from assistant.core.domain import (
     Document,
     DocumentStatus,
     Hit,
+    Job,
+    JobState,
     PageEnding,
     PageReading,
     PageStatus,
@@ -40,6 +42,7 @@ from assistant.core.domain import (
     Reading,
     Receipt,
     Tally,
+    Urgency,
     Usage,
     UsageTotal,
     collection_name,
@@ -51,6 +54,7 @@ from assistant.core.ports import (
     DocumentQuery,
     Message,
     Progress,
+    QueueView,
     SearchQuery,
     Submission,
     Upload,
@@ -494,3 +498,38 @@ def png(width: int = 64, height: int = 48) -> bytes:
     file = io.BytesIO()
     PIL.Image.new("RGB", (width, height), "white").save(file, "PNG")
     return file.getvalue()
+
+
+@dataclass
+class FakeQueue:
+    """A queue in which everything is done at once; it can be paused."""
+
+    catalogue: FakeCatalogue
+    paused: bool = False
+
+    async def jobs(self, access: Access, states: Sequence[JobState] = (), limit: int | None = None) -> QueueView:
+        found = [self._job(document) for document in self.catalogue.documents(access)]
+        return QueueView(self.paused, tuple(job for job in found if not states or job.state in states)[:limit], ())
+
+    async def job(self, document_id: str, access: Access) -> Job:
+        return self._job(self.catalogue.document(document_id, access))
+
+    async def retry(self, document_id: str, access: Access) -> Job:
+        return await self.job(document_id, access)
+
+    async def cancel(self, document_id: str, access: Access) -> Job:
+        return await self.job(document_id, access)
+
+    async def pause(self, access: Access) -> None:
+        self._turn(access, paused=True)
+
+    async def resume(self, access: Access) -> None:
+        self._turn(access, paused=False)
+
+    def _turn(self, access: Access, *, paused: bool) -> None:
+        if access.collections is not None:
+            raise AccessDenied(f"{access.user} may not")
+        self.paused = paused
+
+    def _job(self, document: Document) -> Job:
+        return Job(document, JobState.DONE, Urgency.PROGRAM)

@@ -6,7 +6,6 @@ there. The methods under "for the worker" serve no interface and take no access.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -14,23 +13,27 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Executable, delete, func, insert, or_, select, true, update
 
 from assistant.core.corrections import corrected
-from assistant.core.database import Database, open_database
+from assistant.core.database import Database, lock_key, open_database
 from assistant.core.domain import (
     Access,
     Collection,
     Correction,
     Document,
     DocumentStatus,
+    Job,
+    JobState,
     PageEnding,
     PageReading,
     PageStatus,
     Reader,
     Tally,
+    Urgency,
     Usage,
     UsageTotal,
 )
 from assistant.core.errors import AccessDenied, BadRequest, NotFound
 from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery, Order
+from assistant.core.queue import Lease, SqlQueue, anew_job, job_of, new_job, requeue_job, require_lease
 from assistant.core.records import (
     Row,
     correction_of,
@@ -43,12 +46,12 @@ from assistant.core.records import (
     page_row,
     plain_text,
     reading_rows,
+    recounted,
     usage_row,
 )
-from assistant.core.tables import corrections, documents, elements, enclosures, pages, readings, usage
+from assistant.core.tables import corrections, documents, elements, enclosures, jobs, pages, readings, usage
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
-UNFINISHED = (DocumentStatus.QUEUED, DocumentStatus.READING)
 
 
 class SqlCatalogue:
@@ -56,6 +59,7 @@ class SqlCatalogue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.queue = SqlQueue(database)
 
     @classmethod
     def open(cls, url: str) -> SqlCatalogue:
@@ -74,8 +78,10 @@ class SqlCatalogue:
 
     # -- documents ----------------------------------------------------------------------------
 
-    def claim_document(self, document: Document, blob: str) -> tuple[Document, bool]:
-        """Enter a document, or find the one that has the same bytes in the same collection already.
+    def claim_document(
+        self, document: Document, blob: str, urgency: Urgency = Urgency.PROGRAM
+    ) -> tuple[Document, bool]:
+        """Enter a document and put it in line, or find the one that has the same bytes in that collection already.
 
         Returns it and whether it was entered now. However many try at once, one is entered. Its version is
         counted here: one more than the highest of that name in that collection. It survives a power cut. Whoever
@@ -84,8 +90,8 @@ class SqlCatalogue:
         Where it has a ``parent``, that is noted as well; one that has none stays when what it was found in goes.
         """
         with self._database.writing(durable=True) as connection:
-            self._database.lock(connection, _lock_key(document.collection))
-            self._database.lock(connection, _lock_key(blob))
+            self._database.lock(connection, lock_key(document.collection))
+            self._database.lock(connection, lock_key(blob))
             row = document_row(document, blob)
             same = (documents.c.collection == row["collection"]) & (documents.c.sha256 == row["sha256"])
             if found := _first(connection, select(documents).where(same)):
@@ -93,6 +99,7 @@ class SqlCatalogue:
             row["version"] = 1 + _highest_version(connection, row["collection"], row["name"])
             connection.execute(insert(documents).values(row))
             _note_enclosure(connection, document.parent, document.id)
+            new_job(connection, document.id, urgency, self._database.is_sqlite)
             return document_of(row), True
 
     def document(self, document_id: str, access: Access) -> Document:
@@ -155,22 +162,35 @@ class SqlCatalogue:
         if not access.allows(collection):
             raise AccessDenied(f"{access.user} may not add to the collection {collection}")
         with self._database.writing(durable=True) as connection:
-            self._database.lock(connection, _lock_key(collection))
+            self._database.lock(connection, lock_key(collection))
             if _theirs(connection, document_id, access)["collection"] == collection:
                 return []
             family = [document_id, *_sole_family(connection, document_id)]
             return [_moved(connection, one, collection, access) for one in family]
 
     def requeue(self, document_id: str) -> Document:
-        """Let a document be read again: queued, no page counted. Its pages can be looked at until each is
-        replaced. NotFound."""
+        """Let a document be read again: queued, no page counted, whoever reads it now. Its pages can be looked at
+        until each is replaced. NotFound."""
         with self._database.writing(durable=True) as connection:
+            requeue_job(connection, document_id)
             row = _locked(connection, document_id)
             changes: dict[str, Any] = {"status": DocumentStatus.QUEUED.value, "error": "", "seconds": 0.0}
             changes |= {"pages_done": 0, "pages_failed": 0, "readers": {}}
             connection.execute(update(documents).where(documents.c.id == document_id).values(changes))
             connection.execute(update(pages).where(pages.c.document_id == document_id).values(stale=True))
             return document_of({**row, **changes})
+
+    def jobs(self, access: Access, states: Sequence[JobState] = (), limit: int | None = None) -> list[Job]:
+        """Places in the queue, in the order of their turn; of the states named, else of all."""
+        named = [jobs.c.state.in_([state.value for state in states])] if states else []
+        return self._jobs(access, *named, limit=limit)
+
+    def job(self, document_id: str, access: Access) -> Job:
+        """NotFound."""
+        found = self._jobs(access, documents.c.id == document_id)
+        if not found:
+            raise _no_document(document_id)
+        return found[0]
 
     def delete_document(self, document_id: str, access: Access) -> Sequence[str]:
         """Remove the document's rows; the ledger keeps its lines and forgets whom they were for. What was found in
@@ -190,11 +210,6 @@ class SqlCatalogue:
             return [] if _is_used(connection, row["blob"]) else [row["blob"]]
 
     # -- for the worker -----------------------------------------------------------------------
-
-    def unfinished(self) -> list[Document]:
-        """What a crash may have interrupted: queued or being read, in the order of arrival."""
-        query = select(documents).where(documents.c.status.in_([status.value for status in UNFINISHED]))
-        return self._documents(query.order_by(documents.c.created, documents.c.id))
 
     def older_versions(self, document: Document) -> list[Document]:
         """The documents that ``document`` replaces: same name, same collection, lower version."""
@@ -240,7 +255,7 @@ class SqlCatalogue:
         finds it in the store has it for good; who does not find it puts it once more.
         """
         with self._database.writing() as connection:
-            self._database.lock(connection, _lock_key(key))
+            self._database.lock(connection, lock_key(key))
             if _is_used(connection, key):
                 return False
             forget(key)
@@ -248,7 +263,7 @@ class SqlCatalogue:
 
     def rows_left(self, document_id: str) -> int:
         """How many rows of any table still name the document: 0 after ``delete_document``."""
-        tables = (pages, readings, corrections, usage)
+        tables = (jobs, pages, readings, corrections, usage)
         columns = (documents.c.id, documents.c.parent, *(table.c.document_id for table in tables))
         columns += (enclosures.c.parent_id, enclosures.c.document_id)
         with self._database.reading() as connection:
@@ -257,9 +272,12 @@ class SqlCatalogue:
 
     # -- pages --------------------------------------------------------------------------------
 
-    def put_page(self, document_id: str, page: PageReading) -> None:
-        """Keep a page with all its readings and count it, or replace the page of that number. NotFound."""
+    def put_page(self, document_id: str, page: PageReading, lease: Lease | None = None) -> None:
+        """Keep a page with all its readings and count it, or replace the page of that number. NotFound; LeaseLost
+        where the ``lease`` it was read under is no longer held."""
         with self._database.writing() as connection:
+            if lease is not None:
+                require_lease(connection, lease)
             counts = _locked(connection, document_id)
             same = (pages.c.document_id == document_id) & (pages.c.number == page.number)
             former = _first(connection, select(pages.c.reader, pages.c.status, pages.c.stale).where(same))
@@ -267,7 +285,7 @@ class SqlCatalogue:
             connection.execute(insert(pages).values(page_row(document_id, page)))
             if rows := reading_rows(document_id, page):
                 connection.execute(insert(readings), rows)
-            values = _recounted(counts, None if former is None or former["stale"] else former, page)
+            values = recounted(counts, None if former is None or former["stale"] else former, page)
             connection.execute(update(documents).where(documents.c.id == document_id).values(values))
 
     def page(self, document_id: str, number: int, access: Access) -> PageReading:
@@ -277,10 +295,11 @@ class SqlCatalogue:
             raise NotFound(f"There is no page {number} of the document {document_id}, or it was not read yet")
         return found[0]
 
-    def pages(self, document_id: str, access: Access) -> Iterator[PageReading]:
-        """All pages read so far, in order, a few at a time. NotFound at once when there is no such document."""
+    def pages(self, document_id: str, access: Access, first: int = 1) -> Iterator[PageReading]:
+        """All pages read so far, from ``first`` on, in order, a few at a time. NotFound at once when there is no such
+        document."""
         self._row(document_id, access)
-        return self._all_pages(document_id, access)
+        return self._all_pages(document_id, access, first)
 
     def page_endings(self, document_id: str, access: Access) -> list[PageEnding]:
         """How each page read so far ended, in order, without what it says. NotFound."""
@@ -361,6 +380,12 @@ class SqlCatalogue:
         with self._database.reading() as connection:
             return [document_of(row) for row in _rows(connection, query)]
 
+    def _jobs(self, access: Access, *which: ColumnElement[bool], limit: int | None = None) -> list[Job]:
+        query = select(documents, *(column for column in jobs.c if column.name != "document_id")).join(jobs)
+        query = query.where(_visible(access), *which).order_by(jobs.c.urgency, jobs.c.turn, documents.c.id)
+        with self._database.reading() as connection:
+            return [job_of(row) for row in _rows(connection, query.limit(limit))]
+
     def _row(self, document_id: str, access: Access) -> Row:
         with self._database.reading() as connection:
             row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
@@ -374,8 +399,8 @@ class SqlCatalogue:
             if not changed.rowcount:
                 raise _no_document(document_id)
 
-    def _all_pages(self, document_id: str, access: Access) -> Iterator[PageReading]:
-        last = 0
+    def _all_pages(self, document_id: str, access: Access, first: int) -> Iterator[PageReading]:
+        last = first - 1
         while found := self._pages(document_id, access, pages.c.number > last):
             yield from found
             last = found[-1].number
@@ -535,6 +560,8 @@ def _moved(connection: Connection, document_id: str, collection: str, access: Ac
 def _published_anew(connection: Connection, row: Row, values: Mapping[str, Any] | None = None) -> Document:
     """Write ``values`` and let the worker publish the pages that are there once more: it reads none of them again."""
     changes = dict(values or {})
+    if row["pages_done"] or not DocumentStatus(row["status"]).is_final:
+        anew_job(connection, row["id"])
     if row["pages_done"]:
         changes |= {"status": DocumentStatus.QUEUED.value}
     if changes:
@@ -562,26 +589,6 @@ def _is_used(connection: Connection, blob: str) -> bool:
         select(elements.c.id).where(elements.c.type == "image", elements.c.objectKey.endswith(f"/{blob}")).limit(1)
     )
     return _first(connection, document) is not None or _first(connection, picture) is not None
-
-
-def _recounted(counts: Row, former: Row | None, page: PageReading) -> dict[str, Any]:
-    """The document's counters with ``page`` in and the page it replaces out: no look at the other pages."""
-    readers: dict[str, int] = dict(counts["readers"])
-    done, failed = counts["pages_done"] + 1, counts["pages_failed"] + (page.status is PageStatus.FAILED)
-    if former is not None:
-        done, failed = done - 1, failed - (former["status"] == PageStatus.FAILED)
-        readers[former["reader"]] = readers.get(former["reader"], 0) - 1
-    readers[page.reader.value] = readers.get(page.reader.value, 0) + 1
-    return {
-        "pages_done": done,
-        "pages_failed": failed,
-        "readers": {reader: count for reader, count in readers.items() if count > 0},
-    }
-
-
-def _lock_key(name: str) -> int:
-    """A signed 64-bit number for PostgreSQL's advisory locks."""
-    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
 
 
 def _no_document(document_id: str) -> NotFound:

@@ -6,6 +6,7 @@ the driver raises into our errors. SQLite runs in WAL mode: readers never wait f
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -121,6 +122,11 @@ def parsed_url(url: str) -> URL:
     if parsed.database in (None, "", ":memory:"):
         raise Misconfigured("The catalogue's URL names no file, and a catalogue in memory would forget all", advice)
     return parsed.set(drivername="sqlite+pysqlite", database=str(Path(parsed.database).expanduser()))
+
+
+def lock_key(name: str) -> int:
+    """A signed 64-bit number for PostgreSQL's advisory locks."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
 
 
 def chat_connection(url: str) -> tuple[str, dict[str, Any]]:

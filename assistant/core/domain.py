@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from assistant.core.errors import BadRequest
@@ -49,6 +49,24 @@ class DocumentStatus(StrEnum):
     @property
     def is_final(self) -> bool:
         return self in (DocumentStatus.COMPLETE, DocumentStatus.PARTIAL, DocumentStatus.FAILED)
+
+
+class Urgency(IntEnum):
+    """Who waits for a document to be read; the smaller goes first."""
+
+    PERSON = 0  # somebody looks at the screen
+    PROGRAM = 1
+    BULK = 2  # many files at once
+
+
+class JobState(StrEnum):
+    """Where a document stands in the queue. FAILED and CANCELLED ones are read on when somebody asks for it."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 class BlockKind(StrEnum):
@@ -264,6 +282,30 @@ class Correction:
     by: str = ""
     at: datetime | None = None
     id: int = 0  # given by the catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A document's place in the queue. ``reason`` is why it waits or how it ended, "" where nothing is wrong."""
+
+    document: Document
+    state: JobState
+    urgency: Urgency
+    worker: str = ""  # the id of the worker that reads it
+    attempts: int = 0  # tries put off since it last got a page further
+    reason: str = ""
+    next_try: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSign:
+    """A process that reads, as it last showed itself. ``silent`` is seconds since then."""
+
+    id: str
+    host: str
+    pid: int
+    silent: float
+    running: int  # documents it reads
 
 
 @dataclass(frozen=True, slots=True)

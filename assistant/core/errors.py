@@ -13,6 +13,7 @@ PeritoError
   · AccessDenied            not allowed
   · SignInNeeded            nobody is signed in, or the password is wrong
   · Misconfigured           a setting is missing or contradicts another
+  · LeaseLost               another process reads the document now; what was read here does not count
   · StoreMismatch           the stored data was made by another model or version
 + TransientError            may work later
   · TooManyAttempts         too many wrong passwords in a row
@@ -131,3 +132,7 @@ class StoreBusy(TransientError):
 
 class WorkerDied(TransientError):
     pass
+
+
+class LeaseLost(PermanentError):
+    """Another process reads the document now, or nobody is to; what was read here does not count."""

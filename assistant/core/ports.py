@@ -22,12 +22,16 @@ from assistant.core.domain import (
     Document,
     DocumentStatus,
     Hit,
+    Job,
+    JobState,
     PageEnding,
     PageReading,
     Reading,
     Tally,
+    Urgency,
     Usage,
     UsageTotal,
+    WorkerSign,
 )
 
 if TYPE_CHECKING:
@@ -277,6 +281,7 @@ class Upload:
     collection: str = "default"
     password: str = ""
     parent: str | None = None  # the document it was found in
+    urgency: Urgency = Urgency.PROGRAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +334,43 @@ class Ingestion(Protocol):
 
     async def read_image(self, image: Image) -> Reading:
         """Read a picture without keeping it (for pictures in the chat when no VLM is there)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """The queue as somebody may see it; ``workers`` are all that showed themselves, alive or not."""
+
+    paused: bool
+    jobs: tuple[Job, ...]
+    workers: tuple[WorkerSign, ...]
+
+
+class Queue(Protocol):
+    """The queue of documents to be read, as people see and steer it."""
+
+    async def jobs(self, access: Access, states: Sequence[JobState] = (), limit: int | None = None) -> QueueView:
+        """In the order of their turn; of the states named, else of all."""
+        ...
+
+    async def job(self, document_id: str, access: Access) -> Job:
+        """NotFound."""
+        ...
+
+    async def retry(self, document_id: str, access: Access) -> Job:
+        """Read on where it failed, was cancelled or left pages out. NotFound."""
+        ...
+
+    async def cancel(self, document_id: str, access: Access) -> Job:
+        """Stop reading it, in the middle of a page; what was read stays. NotFound."""
+        ...
+
+    async def pause(self, access: Access) -> None:
+        """Nobody begins a page any more, in any process, until ``resume``. AccessDenied but for who may see all."""
+        ...
+
+    async def resume(self, access: Access) -> None:
+        """AccessDenied but for who may see all."""
         ...
 
 

@@ -163,6 +163,21 @@ def correction_of(row: Row) -> Correction:
     )
 
 
+def recounted(counts: Row, former: Row | None, page: PageReading) -> dict[str, Any]:
+    """The document's counters with ``page`` in and the page it replaces out: no look at the other pages."""
+    readers: dict[str, int] = dict(counts["readers"])
+    done, failed = counts["pages_done"] + 1, counts["pages_failed"] + (page.status is PageStatus.FAILED)
+    if former is not None:
+        done, failed = done - 1, failed - (former["status"] == PageStatus.FAILED)
+        readers[former["reader"]] = readers.get(former["reader"], 0) - 1
+    readers[page.reader.value] = readers.get(page.reader.value, 0) + 1
+    return {
+        "pages_done": done,
+        "pages_failed": failed,
+        "readers": {reader: count for reader, count in readers.items() if count > 0},
+    }
+
+
 def reading_rows(document_id: str, page: PageReading) -> list[dict[str, Any]]:
     """All readings of a page; the one that is published as it is leaves its blocks to the page."""
     rows: list[dict[str, Any]] = []

@@ -123,6 +123,12 @@ class WorkerSettings(Section):
     where: Literal["here", "elsewhere"] = Field(
         "here", description="Who reads what is accepted: this process, or a `perito worker` over the same stores."
     )
+    lease_seconds: float = Field(
+        20, ge=1, le=3600, description="Silence after which what a worker had begun goes on elsewhere."
+    )
+    documents_a_collection: int = Field(
+        0, ge=0, le=10_000, description="Documents of one collection read at the same time; 0: as many as there are."
+    )
 
 
 class EndpointSettings(Section):

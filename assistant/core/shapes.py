@@ -20,15 +20,19 @@ from assistant.core.domain import (
     Citation,
     Decision,
     Document,
+    Job,
     PageReading,
     Reader,
     Receipt,
     Sentence,
+    Urgency,
     Usage,
     UsageTotal,
     Verdict,
+    WorkerSign,
 )
 from assistant.core.errors import PeritoError
+from assistant.core.ports import QueueView
 
 BoxShape = tuple[float, float, float, float]
 
@@ -252,6 +256,73 @@ class ProgressShape(Shape):
 
     document: DocumentShape
     page: PageSummaryShape | None
+
+
+class JobShape(Shape):
+    """A document's place in the queue."""
+
+    document: DocumentShape
+    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    urgency: Literal["person", "program", "bulk"]
+    worker: str
+    attempts: int
+    reason: str
+    next_try: datetime | None
+
+    @classmethod
+    def of(cls, job: Job) -> JobShape:
+        return cls(
+            document=DocumentShape.of(job.document),
+            state=job.state.value,
+            urgency=_URGENCIES[job.urgency],
+            worker=job.worker,
+            attempts=job.attempts,
+            reason=job.reason,
+            next_try=job.next_try,
+        )
+
+
+_URGENCIES: dict[Urgency, Literal["person", "program", "bulk"]] = {
+    Urgency.PERSON: "person",
+    Urgency.PROGRAM: "program",
+    Urgency.BULK: "bulk",
+}
+
+
+class WorkerShape(Shape):
+    """A process that reads; ``silent`` is seconds since it last showed itself."""
+
+    id: str
+    host: str
+    pid: int
+    silent: float
+    running: int
+
+    @classmethod
+    def of(cls, sign: WorkerSign) -> WorkerShape:
+        silent = round(sign.silent, 1)
+        return cls(id=sign.id, host=sign.host, pid=sign.pid, silent=silent, running=sign.running)
+
+
+class QueueShape(Shape):
+    """GET /api/jobs and `perito jobs list --json`."""
+
+    paused: bool
+    workers: list[WorkerShape]
+    jobs: list[JobShape]
+
+    @classmethod
+    def of(cls, view: QueueView) -> QueueShape:
+        return cls(
+            paused=view.paused,
+            workers=[
+                WorkerShape(
+                    id=sign.id, host=sign.host, pid=sign.pid, silent=round(sign.silent, 1), running=sign.running
+                )
+                for sign in view.workers
+            ],
+            jobs=[JobShape.of(job) for job in view.jobs],
+        )
 
 
 class SentenceShape(Shape):

@@ -133,6 +133,43 @@ corrections = Table(
     Index(None, "document_id", "page"),
 )
 
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("document_id", ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("urgency", Integer, nullable=False),
+    Column("turn", Float, nullable=False),  # since when it stands in line, by the database's clock
+    Column("not_before", Float, nullable=False),  # when a job that was put off is tried again
+    Column("worker", String(64), nullable=False),  # "" unless running
+    Column("epoch", Integer, nullable=False),  # counts hand-overs: with another number, nothing may be written
+    Column("generation", Integer, nullable=False),  # counts readings that were asked for
+    Column("attempts", Integer, nullable=False),
+    Column("deaths", Integer, nullable=False),  # of workers that read it and got no page further
+    Column("pages_before", Integer, nullable=False),  # done when it was last taken
+    Column("doubts", Integer, nullable=False),  # writes to the index by a worker that had lost it
+    Column("reason", Text, nullable=False),
+    Index(None, "state", "urgency", "turn"),
+    Index(None, "worker"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("started", Float, nullable=False),  # of the process: a pid alone may be given away again
+    Column("beat", Float, nullable=False),  # when it last showed itself, by the database's clock
+)
+
+switches = Table(
+    "switches",
+    metadata,
+    Column("name", String(32), primary_key=True),  # "paused": nobody reads
+    Column("who", Text, nullable=False),
+)
+
 usage = Table(
     "usage",
     metadata,

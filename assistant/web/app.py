@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from assistant.web import answers, asking, chathome, documents, health
+from assistant.web import answers, asking, chathome, documents, health, jobs
 from assistant.web.auth import Door
 from assistant.web.gate import Gate
 from assistant.web.library import routes as library
@@ -62,7 +62,7 @@ def create_api(services: Services, clock: Callable[[], float] = time.monotonic) 
     app.state.services = services
     app.state.door = door
     app.state.closers = []
-    for routes in (health, documents, asking, library):
+    for routes in (health, documents, jobs, asking, library):
         app.include_router(routes.router)
     answers.add_handlers(app)
     _declare_sign_in(app, door)

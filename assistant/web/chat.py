@@ -21,7 +21,7 @@ from chainlit.element import Element
 from chainlit.server import app as chainlit_app
 from fastapi import APIRouter, FastAPI
 
-from assistant.core.domain import Access, Answer, DocumentStatus
+from assistant.core.domain import Access, Answer, DocumentStatus, Urgency
 from assistant.core.errors import AccessDenied, EncryptedFile, NotFound, PeritoError, SignInNeeded, TooManyAttempts
 from assistant.core.pictures import media_type
 from assistant.core.ports import DocumentQuery, Upload
@@ -197,7 +197,7 @@ class Handlers:
     async def _add(self, files: Sequence[Sent], access: Access, texts: Texts) -> None:
         """Submit files and show how they are read."""
         collection = self._target(access)
-        uploads = [Upload(file.path, file.name, collection) for file in files]
+        uploads = [Upload(file.path, file.name, collection, urgency=Urgency.PERSON) for file in files]
         outcomes = await submit_all(self._services, uploads, access)
         accepted = [outcome for outcome in outcomes if not isinstance(outcome, PeritoError)]
         said = [texts.already_there.format(name=one.document.name) for one in accepted if one.duplicate]
@@ -239,7 +239,7 @@ class Handlers:
         try:
             access = self._access()
             password = str(action.payload.get("password", ""))
-            upload = Upload(Path(file["path"]), file["name"], self._target(access), password)
+            upload = Upload(Path(file["path"]), file["name"], self._target(access), password, urgency=Urgency.PERSON)
             submission = await self._services.ingestion.submit(upload, access)
         except PeritoError as error:
             return {"error": explain(error, texts)}

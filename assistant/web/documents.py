@@ -16,7 +16,7 @@ from fastapi import Path as InPath
 from pydantic import BaseModel
 from starlette.responses import FileResponse, StreamingResponse
 
-from assistant.core.domain import Access, Collection, Document, DocumentStatus, collection_name
+from assistant.core.domain import Access, Collection, Document, DocumentStatus, Urgency, collection_name
 from assistant.core.errors import AccessDenied, BadRequest, PeritoError, TransientError
 from assistant.core.ports import DocumentQuery, Submission, Upload
 from assistant.core.shapes import (
@@ -104,11 +104,13 @@ async def add_documents(
     parts: Parts,
     who: Who,
     wait: Annotated[bool, Query(description="Answer when the documents have been read to their end.")] = False,
+    bulk: Annotated[bool, Query(include_in_schema=False)] = False,  # `perito ingest`: after what others wait for
 ) -> IngestShape:
     """Files are stored and queued when this answers. One that cannot be read does not hold up the others."""
     folder = parts.settings.home / "uploads"
     async with received_form(request, folder, parts.settings.limits.upload_mb) as form:
-        outcomes = await submit_all(parts, _uploads(form), who)
+        uploads = _uploads(form, Urgency.BULK if bulk else Urgency.PROGRAM)
+        outcomes = await submit_all(parts, uploads, who)
     for outcome in outcomes:
         if isinstance(outcome, TransientError | AccessDenied):
             raise outcome  # not about the file
@@ -117,17 +119,17 @@ async def add_documents(
         outcomes = [await _awaited(parts, outcome, who) for outcome in outcomes]
     if any(isinstance(outcome, PeritoError) for outcome in outcomes):
         response.status_code = 207
-    return IngestShape(documents=[_shaped(up.name, out) for up, out in zip(_uploads(form), outcomes, strict=True)])
+    return IngestShape(documents=[_shaped(up.name, out) for up, out in zip(uploads, outcomes, strict=True)])
 
 
-def _uploads(form: Form) -> list[Upload]:
+def _uploads(form: Form, urgency: Urgency) -> list[Upload]:
     if not form.files:
         raise BadRequest("The form holds no file", "Send at least one file in the field `files`")
     collection = collection_name(form.fields.get("collection", "default"))
     password = form.fields.get("password", "")
     if len(password) > MOST_PASSWORD:
         raise BadRequest("The password is too long", f"Give at most {MOST_PASSWORD:,} characters")
-    return [Upload(file.path, file.name, collection, password) for file in form.files]
+    return [Upload(file.path, file.name, collection, password, urgency=urgency) for file in form.files]
 
 
 async def submit_all(parts: Services, uploads: Sequence[Upload], who: Access) -> list[Submission | PeritoError]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assistant.core.domain import Access, Answer
-from assistant.core.ports import BlobStore, Catalogue, ChunkIndex, Ingestion, Message, PageImages
+from assistant.core.ports import BlobStore, Catalogue, ChunkIndex, Ingestion, Message, PageImages, Queue
 from assistant.core.settings import Settings
 
 
@@ -32,4 +32,5 @@ class Services:
     page_images: PageImages
     blobs: BlobStore
     index: ChunkIndex
+    queue: Queue
     local_token: str = ""

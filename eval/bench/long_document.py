@@ -24,11 +24,11 @@ SOURCES = (
 def run(documents: Path) -> Table:
     """Pages a second at the beginning and the end, and the growth of the server's resident memory."""
     with tempfile.TemporaryDirectory() as folder, running_server() as server:
-        warm = _repeated(documents, Path(folder) / "warm.pdf", 20)
+        warm = repeated(documents, Path(folder) / "warm.pdf", 20)
         for _ in server.progress(server.add(warm)["id"]):
             pass
         before = peak = server.resident_mb()
-        long = _repeated(documents, Path(folder) / "long.pdf", PAGES)
+        long = repeated(documents, Path(folder) / "long.pdf", PAGES)
         document = server.add(long)
         times: list[float] = []
         for progress in server.progress(document["id"]):
@@ -48,7 +48,7 @@ def run(documents: Path) -> Table:
     return Table("long_document", "1,000 text pages in one file", columns, [row], notes, goal)
 
 
-def _repeated(documents: Path, path: Path, pages: int) -> Path:
+def repeated(documents: Path, path: Path, pages: int) -> Path:
     """A PDF of ``pages`` pages that takes the sources in turn."""
     with PdfDocument.new() as target:
         for name in cycle(SOURCES):

@@ -23,7 +23,7 @@ from assistant.web.app import Services, create_api
 from assistant.web.auth import hash_password
 from assistant.wiring import build_assistant
 from ingestion.pageimages import encode, with_boxes
-from tests.fakes import FakeBlobStore, FakeCatalogue, FakeEmbedder, FakeIndex, FakeIngestion
+from tests.fakes import FakeBlobStore, FakeCatalogue, FakeEmbedder, FakeIndex, FakeIngestion, FakeQueue
 
 HERE = "http://127.0.0.1:8000"
 PASSWORDS = {"ana": "una clave larga", "bea": "correct horse", "carl": "hr only please"}
@@ -123,7 +123,15 @@ def build_web(settings: Settings, tmp_path: Path, clock: Callable[[], float] = t
         settings, index=index, embedder=FakeEmbedder(), catalogue=catalogue, ingestion=ingestion
     )
     services = Services(
-        settings, assistant, ingestion, catalogue, PaperImages(catalogue), blobs, index, local_token="local-token"
+        settings,
+        assistant,
+        ingestion,
+        catalogue,
+        PaperImages(catalogue),
+        blobs,
+        index,
+        FakeQueue(catalogue),
+        local_token="local-token",
     )
     return Web(create_api(services, clock), services, ingestion)
 

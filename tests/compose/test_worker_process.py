@@ -16,11 +16,6 @@ import httpx
 import pytest
 from PIL import Image
 
-from assistant.core.errors import StoreBusy
-from assistant.core.settings import load_settings
-from compose.doctor import _worker
-from compose.readingprocess import LOCK
-from compose.standalone import held
 from tests.compose.commands import Commands, Outcome, end
 from tests.documents import DATA
 from tests.qdrantdouble import QdrantDouble, serving
@@ -47,9 +42,9 @@ class Halves:
         finally:
             end(process)
 
-    def command(self, word: str, **changes: str) -> Outcome:
+    def command(self, *words: str, **changes: str) -> Outcome:
         variables: dict[str, Any] = self.variables | changes
-        return self.perito(word, **variables)
+        return self.perito(*words, **variables)
 
     def points(self) -> int:
         return self.double.client.count("perito", exact=True).count
@@ -77,6 +72,7 @@ def halves(tmp_path: Path) -> Iterator[Halves]:
             "PERITO_INDEX__KIND": "server",
             "PERITO_INDEX__URL": url,
             "PERITO_OCR__PROCESSES": "1",
+            "PERITO_WORKER__LEASE_SECONDS": "5",
         }
         yield Halves(Commands(tmp_path / "home"), double, variables)
 
@@ -163,26 +159,27 @@ def test_deleting_while_the_other_process_reads_leaves_nothing(halves: Halves, t
         assert (halves.points(), halves.files(), halves.rows()) == (0, [], [0, 0])
 
 
-async def test_the_doctor_sees_whether_a_worker_runs(tmp_path: Path) -> None:
-    elsewhere = load_settings(worker={"where": "elsewhere"}, index={"kind": "server", "url": "http://127.0.0.1:6333"})
-    settings = elsewhere.model_copy(update={"home": tmp_path})  # the environment names another
-    states = [(await _worker(settings)).state]
-    async with held(tmp_path / LOCK, 0, StoreBusy("taken")):
-        states.append((await _worker(settings)).state)
-    after = await _worker(settings)
-    assert [*states, after.state] == ["note", "ok", "note"]
-    assert "none is seen" in after.found and "perito worker" in after.advice
+def test_a_killed_worker_is_replaced_by_the_next_within_a_second_or_two(halves: Halves, tmp_path: Path) -> None:
+    with halves.server() as http, halves.worker() as first, halves.worker() as second:
+        until(lambda: len(http.get("/api/jobs").json()["workers"]) == 2)
+        report = halves.command("doctor", "--json").json["checks"]
+        (check,) = [check for check in report if check["name"] == "worker"]
+        assert check["state"] == "ok" and str(first.pid) in check["found"] and str(second.pid) in check["found"]
+        identifier = sent(http, scan_of(tmp_path, 4))["id"]
+        until(lambda: document(http, identifier)["pages_done"] >= 1)
+        (reading,) = [sign for sign in http.get("/api/jobs").json()["workers"] if sign["running"]]
+        victim = first if reading["pid"] == first.pid else second
+        os.killpg(victim.pid, signal.SIGKILL)
+        until(lambda: document(http, identifier)["status"] == "complete")
+        assert document(http, identifier)["pages_done"] == 4
+        survivor = second if victim is first else first
+        assert [sign["pid"] for sign in http.get("/api/jobs").json()["workers"]] == [survivor.pid]
 
 
-def test_one_worker_a_home_and_none_where_the_server_reads(halves: Halves) -> None:
-    with halves.worker():
-        until((halves.perito.home / "perito.db").exists)
-        second = halves.command("worker")
-        assert second.code == 1
-        assert "Another worker" in second.err
-    alone = halves.command("worker", PERITO_WORKER__WHERE="here")
+def test_a_worker_needs_an_index_that_can_be_shared(halves: Halves) -> None:
+    alone = halves.command("worker", PERITO_INDEX__KIND="edge", PERITO_WORKER__WHERE="here")
     assert alone.code == 1
-    assert "elsewhere" in alone.err
+    assert "index.kind" in alone.err
 
 
 def test_elsewhere_needs_an_index_that_can_be_shared(halves: Halves) -> None:

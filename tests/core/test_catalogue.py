@@ -32,6 +32,7 @@ from assistant.core.domain import (
     Decision,
     Document,
     DocumentStatus,
+    JobState,
     PageReading,
     PageStatus,
     Reader,
@@ -119,7 +120,6 @@ def test_it_is_the_kernels_catalogue(catalogue: SqlCatalogue) -> None:
 WRITES = {"claim_document", "update_document", "count_chunks", "put_page", "record"}
 FOR_THE_WORKER = {
     "corrected",
-    "unfinished",
     "older_versions",
     "pages_done",
     "blob_in_use",
@@ -534,7 +534,7 @@ def test_a_page_read_again_replaces_all_of_the_former(catalogue: SqlCatalogue) -
     )
     catalogue.put_page("d1", better)
     assert catalogue.page("d1", 1, EVERYTHING) == better
-    assert catalogue.rows_left("d1") == 3  # a document, a page, a reading
+    assert catalogue.rows_left("d1") == 4  # a document, its job, a page, a reading
 
 
 def test_pages_come_in_order_however_many_and_hold_no_connection(catalogue: SqlCatalogue) -> None:
@@ -561,16 +561,6 @@ def test_a_page_that_was_not_read_is_not_found(catalogue: SqlCatalogue) -> None:
 # -- the worker -------------------------------------------------------------------------------
 
 
-def test_unfinished_documents_are_found_in_the_order_of_arrival(catalogue: SqlCatalogue) -> None:
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    statuses = list(DocumentStatus)
-    for number, status in enumerate(statuses):
-        created = start - timedelta(days=number)
-        catalogue.claim_document(a_document(number, status=status, created=created, collection=f"c{number}"), BLOB)
-    found = [document.status for document in catalogue.unfinished()]
-    assert found == [DocumentStatus.READING, DocumentStatus.QUEUED]
-
-
 def test_reading_goes_on_after_a_crash_where_it_stopped(database_url: str) -> None:
     catalogue = SqlCatalogue.open(database_url)
     catalogue.claim_document(a_document(pages=3, status=DocumentStatus.READING), BLOB)
@@ -578,7 +568,7 @@ def test_reading_goes_on_after_a_crash_where_it_stopped(database_url: str) -> No
     catalogue.put_page("d1", a_page(3))
     catalogue.close()
     reopened = SqlCatalogue.open(database_url)
-    assert [document.id for document in reopened.unfinished()] == ["d1"]
+    assert [job.state for job in reopened.jobs(EVERYTHING)] == [JobState.WAITING]
     assert reopened.pages_done("d1") == {1, 3}
     reopened.close()
 
@@ -606,10 +596,10 @@ def test_deleting_leaves_no_row(catalogue: SqlCatalogue) -> None:
     for document_id in ("d1", "d2"):
         catalogue.put_page(document_id, a_page(1))
         catalogue.record(Usage("page", "qwen", 100, collection="legal", document_id=document_id))
-    assert catalogue.rows_left("d1") == 5
+    assert catalogue.rows_left("d1") == 6
     assert list(catalogue.delete_document("d1", EVERYTHING)) == [BLOB]
     assert catalogue.rows_left("d1") == 0
-    assert catalogue.rows_left("d2") == 5
+    assert catalogue.rows_left("d2") == 6
     assert [total.prompt_tokens for total in catalogue.usage_totals(EVERYTHING)] == [200]  # what was spent stays spent
     with pytest.raises(NotFound):
         catalogue.delete_document("d1", EVERYTHING)
@@ -766,7 +756,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert killed.returncode == -9
     catalogue = SqlCatalogue.open(url)
     assert catalogue.pages_done("d1") == set(range(1, 31))
-    assert [document.id for document in catalogue.unfinished()] == ["d1"]
+    assert [job.document.id for job in catalogue.jobs(EVERYTHING, [JobState.WAITING])] == ["d1"]
     catalogue.close()
 
 

@@ -48,21 +48,28 @@ def test_known_revisions_are_those_in_the_folder() -> None:
     assert scripts.get_current_head() == HEAD
 
 
-def test_documents_of_the_first_version_have_no_parent(empty_url: str) -> None:
+def test_documents_of_the_first_version_have_no_parent_and_get_a_job(empty_url: str) -> None:
     open_database(empty_url).close()
     for statement in (
         "DROP TABLE corrections",
         "DROP INDEX ix_pages_document_id_status_confidence",
         "DROP TABLE enclosures",
+        "DROP TABLE jobs",
+        "DROP TABLE workers",
+        "DROP TABLE switches",
         "DROP INDEX ix_documents_parent",
         "ALTER TABLE documents DROP COLUMN parent",
         "UPDATE alembic_version SET version_num = '0001'",
         "INSERT INTO documents VALUES ('d1', 'default', 'a.pdf', 'a.pdf', 1, 'x', 'x', 'complete', 1, 1, 0, '{}', 0, "
         "0, 9, '', 0, '', '', '2026-11-29 10:00:00')",
+        "INSERT INTO documents VALUES ('d2', 'default', 'b.pdf', 'b.pdf', 1, 'y', 'y', 'reading', 5, 2, 0, '{}', 0, "
+        "0, 9, '', 0, '', '', '2026-11-29 10:00:00')",
     ):
         execute(empty_url, statement)
     open_database(empty_url).close()
-    assert execute(empty_url, "SELECT id, parent FROM documents") == [("d1", None)]
+    assert execute(empty_url, "SELECT id, parent FROM documents ORDER BY id") == [("d1", None), ("d2", None)]
+    jobs = execute(empty_url, "SELECT document_id, state, pages_before FROM jobs ORDER BY document_id")
+    assert jobs == [("d1", "done", 1), ("d2", "waiting", 2)]
     assert execute(empty_url, "SELECT count(*) FROM enclosures") == [(0,)]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,14 @@ import pytest_asyncio
 from assistant.core.domain import Access, Document, DocumentStatus, PageReading, PageStatus, Usage
 from assistant.core.errors import AccessDenied, BadRequest, DiskFull, EmptyFile, NotFound, TooLarge, UnsupportedFile
 from assistant.core.ports import Upload
+from assistant.core.queue import SqlQueue
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
-from ingestion import worker as worker_module
+from ingestion import crew, embedding, runs
 from ingestion.openfiles import OpenFile
 from ingestion.pipeline import Pipeline
-from ingestion.starts import Starts
-from ingestion.worker import charged, displayed_name
+from ingestion.runs import charged
+from ingestion.worker import displayed_name
 from tests.documents import shared
 
 EVERYONE = Access("test", None)
@@ -117,7 +120,7 @@ async def test_a_full_disk_is_waited_out(perito: Perito, tmp_path: Path, monkeyp
         put_page(*arguments)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(perito.catalogue, "put_page", full_twice)
-    monkeypatch.setattr(worker_module, "RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(crew, "RETRY_SECONDS", (0.01,))
     document = await taken_in(perito, written(tmp_path, "a.txt", "Esto se lee cuando vuelve a haber sitio."))
     assert tries == 3
     assert document.status is DocumentStatus.COMPLETE
@@ -148,11 +151,11 @@ async def test_unfinished_documents_go_on_after_a_restart_without_reading_pages_
 async def test_a_document_that_ends_the_process_is_not_tried_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its reading never comes to an end here, and its mark stays as where the process was killed."""
+    """Its reading never comes to an end here, and nothing is given back, as where the process was killed."""
     settings = load_settings()
     path = written(tmp_path, "bomba.md", "\n\n".join(f"# Parte {n}\n\n" + f"Dice {n} algo. " * 220 for n in range(8)))
 
-    async def deadly(_: Pipeline, file: OpenFile, skip: Collection[int] = ()) -> AsyncIterator[PageReading]:
+    async def deadly(_: Pipeline, file: OpenFile, skip: Collection[int], *rest: Any) -> AsyncIterator[PageReading]:
         if 1 not in skip:
             async for page in read(_, file, range(2, 9)):
                 yield page
@@ -163,8 +166,8 @@ async def test_a_document_that_ends_the_process_is_not_tried_for_ever(
     submitted: Document | None = None
     with monkeypatch.context() as patched:
         patched.setattr(Pipeline, "read_document", deadly)
-        patched.setattr(Starts, "leave", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
-        for _ in range(1 + worker_module.DEATHS):  # the first gets a page further
+        patched.setattr(SqlQueue, "dismiss", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
+        for _ in range(runs.DEATHS):  # the first gets a page further
             begun.clear()
             async with open_perito(settings) as perito:
                 if submitted is None:
@@ -179,7 +182,6 @@ async def test_a_document_that_ends_the_process_is_not_tried_for_ever(
         assert perito.index.count(document.id) > 0
         again = await taken_in(perito, path)  # a person may ask for it once more
         assert (again.id, again.status) == (document.id, DocumentStatus.COMPLETE)
-        assert not list((settings.home / "blobs").rglob("begun-*"))
 
 
 async def test_a_truncated_pdf_is_partial_and_says_what_is_missing(perito: Perito, tmp_path: Path) -> None:
@@ -239,11 +241,23 @@ async def test_what_reading_a_page_costs_is_charged_to_its_document(
 
 async def test_a_document_read_again_twice_at_once_is_read_by_one(perito: Perito, tmp_path: Path) -> None:
     document = await taken_in(perito, written(tmp_path, "a.txt", "Un texto."))
+    begun = asyncio.create_task(_most_at_once("read a.txt"))
     await asyncio.gather(*(perito.worker.reread(document.id, EVERYONE) for _ in range(3)))
-    assert len([task for task in asyncio.all_tasks() if task.get_name() == "read a.txt"]) == 1
     await perito.worker.drain()
+    begun.cancel()
+    assert await begun == 1
     again = perito.catalogue.document(document.id, EVERYONE)
     assert (again.status, again.pages_done) == (DocumentStatus.COMPLETE, 1)
+
+
+async def _most_at_once(name: str) -> int:
+    """How many tasks of that name there were at the same time, until cancelled."""
+    most = 0
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            most = max(most, sum(task.get_name() == name for task in asyncio.all_tasks()))
+            await asyncio.sleep(0)
+    return most
 
 
 async def test_a_failure_of_the_embedder_is_waited_out(
@@ -260,7 +274,7 @@ async def test_a_failure_of_the_embedder_is_waited_out(
         return embed(texts)
 
     monkeypatch.setattr(perito.embedder, "embed_passages", broken_once)
-    monkeypatch.setattr(worker_module, "RETRY_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(embedding, "RETRY_SECONDS", 0.01)
     document = await taken_in(perito, written(tmp_path, "a.txt", "Esto se encuentra también por su sentido."))
     assert document.chunks == document.chunks_embedded > 0
 
@@ -277,7 +291,8 @@ async def test_a_crash_before_the_old_version_is_dropped_is_made_good(
             dropping.set()
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(perito.worker, "_drop_older", never)
+        runner: Any = perito.worker._runner  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(runner, "_hooks", replace(runner._hooks, drop_older=never))
         path = written(tmp_path, "plan.txt", "El plazo termina en octubre.")
         submission = await perito.worker.submit(Upload(path, "plan.txt"), EVERYONE)
         await dropping.wait()
@@ -289,21 +304,21 @@ async def test_a_crash_before_the_old_version_is_dropped_is_made_good(
 async def test_a_full_disk_does_not_lose_that_a_document_failed(
     perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update, tries = perito.catalogue.update_document, 0
+    end, tries = perito.catalogue.queue.end, 0
 
-    def full_once(document: Document) -> None:
+    def full_once(*arguments: Any) -> bool:
         nonlocal tries
-        tries += document.status is DocumentStatus.FAILED
-        if document.status is DocumentStatus.FAILED and tries == 1:
+        tries += 1
+        if tries == 1:
             raise DiskFull("The disk is full")
-        update(document)
+        return end(*arguments)
 
     def gone(*_: object) -> Any:
         raise NotFound("There is no file with that key")
 
-    monkeypatch.setattr(perito.catalogue, "update_document", full_once)
+    monkeypatch.setattr(perito.catalogue.queue, "end", full_once)
     monkeypatch.setattr(perito.blobs, "path", gone)
-    monkeypatch.setattr(worker_module, "RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(crew, "RETRY_SECONDS", (0.01,))
     document = await taken_in(perito, written(tmp_path, "a.txt", "Un texto."))
     assert document.status is DocumentStatus.FAILED
     assert "no file" in document.error

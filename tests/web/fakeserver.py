@@ -24,7 +24,7 @@ from assistant.core.ports import Message
 from assistant.web.app import Services, create_app
 from assistant.wiring import build_assistant
 from tests.assistant.webparts import PaperImages, Reading, settings_for
-from tests.fakes import FakeEmbedder, FakeIndex
+from tests.fakes import FakeEmbedder, FakeIndex, FakeQueue
 
 # Not the gate: all of Chainlit's own routes run behind it.
 LOOKED_AT = [f"assistant.web.{name}" for name in ("asking", "chat", "chatfiles", "documents", "history", "uploads")]
@@ -70,7 +70,14 @@ def main() -> None:
     ingestion.blobs = blobs  # pyright: ignore[reportAttributeAccessIssue]
     real = build_assistant(settings, index=index, embedder=embedder, catalogue=catalogue, ingestion=ingestion)
     services = Services(
-        settings, Moody(real, home / "stopped.txt"), ingestion, catalogue, PaperImages(catalogue), blobs, index
+        settings,
+        Moody(real, home / "stopped.txt"),
+        ingestion,
+        catalogue,
+        PaperImages(catalogue),
+        blobs,
+        index,
+        FakeQueue(catalogue),
     )
     app = create_app(services)
     with no_blocking():

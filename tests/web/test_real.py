@@ -38,6 +38,7 @@ async def test_a_report_goes_in_is_asked_about_in_two_languages_and_leaves_nothi
                 perito.page_images,
                 perito.blobs,
                 perito.index,
+                perito.worker,
             )
         )
         transport = httpx.ASGITransport(app)

@@ -8,5 +8,5 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-REVISIONS = ("0001", "0002", "0003")  # oldest first; known here so that a start need not load Alembic
+REVISIONS = ("0001", "0002", "0003", "0004")  # oldest first; known here so that a start need not load Alembic
 HEAD = REVISIONS[-1]

@@ -26,7 +26,7 @@ from fastapi import Path as InPath
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from assistant.core.domain import Access, collection_name
+from assistant.core.domain import Access, Urgency, collection_name
 from assistant.core.errors import (
     AccessDenied,
     BadRequest,
@@ -127,7 +127,7 @@ async def finish(
     part = _part(parts, who, sha256)
     try:
         await asyncio.to_thread(_check, part, sha256)
-        upload = Upload(part, name, _allowed(who, collection), password)
+        upload = Upload(part, name, _allowed(who, collection), password, urgency=Urgency.PERSON)
         submission = await parts.ingestion.submit(upload, who)
     except PeritoError as error:
         if not isinstance(error, EncryptedFile | TransientError | AccessDenied):
