@@ -75,7 +75,10 @@ def test_an_answer_cites_the_page_and_the_passage(perito: Commands, ingested: di
     assert answer["refused"] is False
     cited = answer["citations"][0]
     assert (cited["document"], cited["page"], cited["reader"]) == ("modelo 190.pdf", 1, "text")
-    assert any("10 minutos posteriores a la solicitud" in " ".join(citation["text"].split()) for citation in answer["citations"])
+    assert any(
+        "10 minutos posteriores a la solicitud" in " ".join(citation["text"].split())
+        for citation in answer["citations"]
+    )
     assert all(0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 for x0, y0, x1, y1 in cited["boxes"])
     numbers = {citation["number"] for citation in answer["citations"]}
     assert all(number in numbers for sentence in answer["sentences"] for number in sentence["citations"])
