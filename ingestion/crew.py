@@ -158,6 +158,7 @@ class Crew:
             claim = await to_its_end(self._queue.claim, self._worker, wanted)
             if claim is None:
                 break
+            await self.stop(claim.document.id)  # begun under a lease that this one ended
             self._begin(claim)
         due = await asyncio.to_thread(self._queue.due, Wanted(a_collection=self._settings.documents_a_collection))
         if due is not None:
