@@ -237,11 +237,11 @@ class FakeCatalogue:
     ledger: list[Usage] = field(default_factory=list[Usage])
     said: dict[str, list[Correction]] = field(default_factory=dict[str, list[Correction]])
 
-    def add_document(self, document: Document, blob: str) -> Document:
+    def claim_document(self, document: Document, blob: str) -> tuple[Document, bool]:
         self.rows[document.id] = document
         self.blobs[document.id] = blob
         self.page_rows[document.id] = {}
-        return document
+        return document, True
 
     def document(self, document_id: str, access: Access) -> Document:
         document = self.rows.get(document_id)
@@ -392,7 +392,7 @@ class FakeIngestion:
     def add(self, text: str, name: str, collection: str = "default", owner: str = "") -> Document:
         """Read ``text`` and publish it; what ``submit`` does with a file."""
         digest = hashlib.sha256(text.encode()).hexdigest()
-        document = self.catalogue.add_document(
+        document, _ = self.catalogue.claim_document(
             Document(f"{collection}-{digest[:12]}", name, digest, collection, DocumentStatus.READING, owner=owner),
             digest,
         )
