@@ -198,7 +198,7 @@ def test_it_fits_a_phone(asked: Server, open_page: OpenPage, scheme: str) -> Non
     page.locator("#chat-input").wait_for()
     assert has_no_sideways_scroll(page)
     page.locator("#sidebar-trigger-button").click()
-    page.locator('a[href^="/thread/"]').last.click()
+    page.locator('a[href^="/thread/"]').filter(has_text=re.compile("modelo ?721")).last.click()
     page.locator(".perito-source").first.wait_for()
     page.keyboard.press("Escape")
     assert has_no_sideways_scroll(page)
