@@ -13,8 +13,6 @@ import pickle
 import sys
 import tarfile
 import traceback
-import zipfile
-import zlib
 from collections import OrderedDict
 from typing import Any, BinaryIO
 
@@ -28,6 +26,7 @@ from ingestion.pages import Page
 from ingestion.sources import Source, open_source, unlock
 from ingestion.sources.enclosed import Container
 from ingestion.sources.pdf import PdfSource
+from ingestion.sources.unpacking import DAMAGED
 from ingestion.wire import Channel
 
 KEPT = 8  # pages in flight, which may be drawn after they were looked at
@@ -108,8 +107,7 @@ class Desk:
             if anew or self._within is None:
                 self._within = within.open()
             return self._within.read(PIECE)
-        except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error,
-                tarfile.TarError, lzma.LZMAError) as error:  # fmt: skip
+        except (*DAMAGED, tarfile.TarError, lzma.LZMAError) as error:
             raise UnreadableFile(f"It cannot be unpacked ({error})") from None
 
 

@@ -129,23 +129,15 @@ class Answer:
     resident: int
 
 
-class FileProcess:
+class FileProcess(ChildProcess):
     """One process, from its start to its end. Not thread-safe: one order at a time."""
 
     def __init__(self, terms: Terms) -> None:
         """Start it; ``wait_until_ready`` before the first order."""
+        super().__init__("ingestion.fileprogram", "The process that opens files", TICK_SECONDS)
         self._terms = terms
-        self._child = ChildProcess("ingestion.fileprogram", "The process that opens files", TICK_SECONDS)
         self.files = 0
         self.resident = 0
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._child.is_alive
 
     @property
     def is_worn(self) -> bool:
@@ -154,7 +146,7 @@ class FileProcess:
 
     def wait_until_ready(self) -> None:
         """Until its libraries are loaded. ProcessGone, OutOfTime."""
-        self._child.ask([pickle.dumps(self._terms)], self._bounds(START_SECONDS))
+        self.ask([pickle.dumps(self._terms)], self._bounds(START_SECONDS))
 
     def done(self, order: Order, seconds: float, cancelled: threading.Event | None = None) -> tuple[Any, bytearray]:
         """The answer's value and bytes. PeritoError as the process says; ProcessGone, OutOfTime and Cancelled leave
@@ -166,7 +158,7 @@ class FileProcess:
                 answer = self._heard([], seconds, cancelled)
             except (ProcessGone, OutOfTime) as error:
                 raise PeekFailed(answer.number, error) from None
-        data = self._child.ask([], self._bounds(seconds), cancelled)
+        data = self.ask([], self._bounds(seconds), cancelled)
         self.resident = answer.resident
         if answer.trace:
             log.error("%s: %s", type(order).__name__, answer.trace)
@@ -174,16 +166,8 @@ class FileProcess:
             raise answer.error
         return answer.value, data
 
-    def end(self) -> None:
-        """Have it end now; it is still to be killed."""
-        self._child.end()
-
-    def kill(self) -> None:
-        """End it now, whatever it does."""
-        self._child.kill()
-
     def _heard(self, messages: list[bytes], seconds: float, cancelled: threading.Event | None) -> Answer | Peeking:
-        return pickle.loads(self._child.ask(messages, self._bounds(seconds), cancelled))
+        return pickle.loads(self.ask(messages, self._bounds(seconds), cancelled))
 
     def _bounds(self, seconds: float) -> Bounds:
         return Bounds(seconds, self._terms.limits.file_memory_mb * 1e6)

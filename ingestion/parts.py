@@ -31,7 +31,7 @@ JOINT = " › "  # between the name of a parent and the path within
 LONGEST_NAME = 200
 _MOST_NAMED = 10
 T = TypeVar("T")
-_EVERYTHING = Access("worker", None)
+EVERYTHING = Access("worker", None)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Parts:
     def _room(self, parent: Document, eldest: str) -> Room:
         """What may still be taken out of ``parent``, which was handed in within ``eldest``."""
         count, size = self._catalogue.family(eldest)
-        mine = self._catalogue.parts(parent.id, _EVERYTHING)  # taken before a crash, or when it was read before
+        mine = self._catalogue.parts(parent.id, EVERYTHING)  # taken before a crash, or when it was read before
         files = self._limits.parts - count + len(mine)
         return Room(files, self._limits.unpacked_mb * 1_000_000 - size + sum(each.size for each in mine))
 

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 
 from assistant.core.blobs import FolderBlobStore
 from assistant.core.catalogue import SqlCatalogue
-from assistant.core.domain import Access, Document, DocumentStatus, PageReading, Usage
+from assistant.core.domain import Document, DocumentStatus, PageReading, Usage
 from assistant.core.errors import LeaseLost, PeritoError, TransientError
 from assistant.core.ports import Progress, Upload
 from assistant.core.queue import Claim
 from ingestion.gates import Turn
 from ingestion.openfiles import FilePool
-from ingestion.parts import Parts
+from ingestion.parts import EVERYTHING, Parts
 from ingestion.pipeline import Pipeline
 from ingestion.publish import Cuts, Publisher
 from ingestion.threads import to_its_end
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 DEATHS = 3  # of the process while it read a document and got no page further; then the document is left alone
 CUTS_KEPT = 32  # documents of which it is remembered how they were cut, while others have their turn
-EVERYTHING = Access("worker", None)
 
 _being_read: ContextVar[Document | None] = ContextVar("being_read", default=None)
 

@@ -36,10 +36,10 @@ from ingestion.embedding import Embedding
 from ingestion.firstlook import About
 from ingestion.followers import Followers
 from ingestion.openfiles import FilePool, OpenFile
-from ingestion.parts import Parts
+from ingestion.parts import EVERYTHING, LONGEST_NAME, Parts
 from ingestion.pipeline import Pipeline, StructuringReader
 from ingestion.publish import Publisher
-from ingestion.runs import EVERYTHING, Hooks, Runner
+from ingestion.runs import Hooks, Runner
 from ingestion.threads import to_its_end
 
 if TYPE_CHECKING:
@@ -119,8 +119,7 @@ class Worker:
     async def submit(self, upload: Upload, access: Access) -> Submission:
         """Accept a file: when this returns it is stored and queued, and survives a crash."""
         collection = collection_name(upload.collection)
-        if not access.allows(collection):
-            raise AccessDenied(f"{access.user} may not add to the collection {collection}")
+        access.require(collection)
         claimed, created = await asyncio.to_thread(self._accept, upload, collection, access)
         if not created and claimed.status in (DocumentStatus.FAILED, DocumentStatus.PARTIAL):
             claimed = (await self.retry(claimed.id, access)).document
@@ -134,13 +133,7 @@ class Worker:
 
     async def reread(self, document_id: str, access: Access) -> Document:
         """Read all pages again; each is replaced when its new reading is there."""
-        async with self._changing:
-            await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
-            await self._crew.stop(document_id)
-            try:
-                return await asyncio.to_thread(self._catalogue.requeue, document_id)
-            finally:
-                await self._crew.give_back(document_id)
+        return await self._change(document_id, access, lambda: self._catalogue.requeue(document_id))
 
     async def move(self, document_id: str, collection: str, access: Access) -> Document:
         """See ``Ingestion.move``. The catalogue changes first: whatever is published from then on is published
@@ -167,7 +160,7 @@ class Worker:
         return await self._change(document_id, access, lambda: withdraw(document_id, correction_id, access))
 
     async def _change(self, document_id: str, access: Access, change: Callable[[], Document]) -> Document:
-        """Make a change that what is being published now would miss, and publish anew where it asks for that."""
+        """Make a change that a reading of the document under way would miss, with that stopped; then it may go on."""
         async with self._changing:
             await asyncio.to_thread(self._catalogue.document, document_id, access)  # NotFound where it is not theirs
             await self._crew.stop(document_id)
@@ -210,14 +203,8 @@ class Worker:
 
     async def cancel(self, document_id: str, access: Access) -> Job:
         """Stop reading it, in the middle of a page; what was read stays. NotFound."""
-        async with self._changing:
-            await self.job(document_id, access)  # NotFound where it is not theirs
-            await self._crew.stop(document_id)
-            try:
-                document = await asyncio.to_thread(self._queue.cancel, document_id, access.user)
-            finally:
-                await self._crew.give_back(document_id)
-        self._tell(document_id, Progress(document))
+        cancelled = await self._change(document_id, access, lambda: self._queue.cancel(document_id, access.user))
+        self._tell(document_id, Progress(cancelled))
         return await self.job(document_id, access)
 
     async def pause(self, access: Access) -> None:
@@ -240,7 +227,7 @@ class Worker:
         if size > self._limits.upload_mb * 1_000_000:
             raise TooLarge(f"{name} has {size // 1_000_000} MB; the limit is {self._limits.upload_mb} MB")
         with self.files.open(upload.path, name=name, password=upload.password) as file:
-            document = self._described(upload, file.about.result(), collection, access)
+            document = self._described(upload, name, file.about.result(), collection, access)
             blob = self._put(upload, file)
             try:
                 claimed, created = self._catalogue.claim_document(document, blob, upload.urgency)
@@ -254,9 +241,8 @@ class Worker:
             self._discard({blob})
         return claimed, created
 
-    def _described(self, upload: Upload, about: About, collection: str, access: Access) -> Document:
+    def _described(self, upload: Upload, name: str, about: About, collection: str, access: Access) -> Document:
         """The document that the file would become."""
-        name = displayed_name(upload.name)
         if about.page_count > self._limits.pages:
             raise TooLarge(f"{name} has {about.page_count} pages; the limit is {self._limits.pages}")
         with upload.path.open("rb") as file:
@@ -357,7 +343,7 @@ def displayed_name(name: str) -> str:
     """The last part of a path, without control characters, at most 200 characters with its ending kept."""
     last = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     clean = "".join(character for character in last if character.isprintable()).strip() or "document"
-    if len(clean) <= 200:
+    if len(clean) <= LONGEST_NAME:
         return clean
     suffix = Path(clean).suffix[:20]
-    return clean[: 199 - len(suffix)] + "…" + suffix
+    return clean[: LONGEST_NAME - 1 - len(suffix)] + "…" + suffix

@@ -381,8 +381,7 @@ class FakeIngestion:
 
     async def submit(self, upload: Upload, access: Access) -> Submission:
         collection = collection_name(upload.collection)
-        if not access.allows(collection):
-            raise AccessDenied(f"{access.user} may not add to {collection}")
+        access.require(collection)
         content = upload.path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         for document in self.catalogue.documents(access.narrowed(collection), DocumentQuery(sha256=digest)):
@@ -413,8 +412,7 @@ class FakeIngestion:
 
     async def move(self, document_id: str, collection: str, access: Access) -> Document:
         before = self.catalogue.document(document_id, access)
-        if not access.allows(collection):
-            raise AccessDenied(f"{access.user} may not add to {collection}")
+        access.require(collection)
         self.catalogue.rows[document_id] = replace(before, collection=collection)
         self.index.move(document_id, before.collection, collection)
         return self.catalogue.rows[document_id]

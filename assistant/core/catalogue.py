@@ -31,7 +31,7 @@ from assistant.core.domain import (
     Usage,
     UsageTotal,
 )
-from assistant.core.errors import AccessDenied, BadRequest, NotFound
+from assistant.core.errors import BadRequest, NotFound
 from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery, Order
 from assistant.core.queue import Lease, SqlQueue, anew_job, job_of, new_job, requeue_job, require_lease
 from assistant.core.records import (
@@ -159,8 +159,7 @@ class SqlCatalogue:
         NotFound; AccessDenied where they may not add to the collection; BadRequest while one of them is being read,
         and where the collection holds the same file or another of its name, which it would replace: then none moves.
         """
-        if not access.allows(collection):
-            raise AccessDenied(f"{access.user} may not add to the collection {collection}")
+        access.require(collection)
         with self._database.writing(durable=True) as connection:
             self._database.lock(connection, lock_key(collection))
             if _theirs(connection, document_id, access)["collection"] == collection:

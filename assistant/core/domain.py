@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
-from assistant.core.errors import BadRequest
+from assistant.core.errors import AccessDenied, BadRequest
 
 COLLECTION_CHARACTERS = 100
 
@@ -492,6 +492,11 @@ class Access:
 
     def allows(self, collection: str) -> bool:
         return self.collections is None or collection in self.collections
+
+    def require(self, collection: str) -> None:
+        """AccessDenied where they may not add to ``collection``."""
+        if not self.allows(collection):
+            raise AccessDenied(f"{self.user} may not add to the collection {collection}")
 
     def narrowed(self, collection: str | None) -> Access:
         """The same person, looking only into ``collection`` (None: no narrowing). BadRequest for what is no name."""

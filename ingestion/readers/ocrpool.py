@@ -45,29 +45,19 @@ class Reply:
     resident: int
 
 
-class OcrProcess:
+class OcrProcess(ChildProcess):
     """One process with one OCR thread, from its start to its end. Not thread-safe: one job at a time."""
 
     def __init__(self, settings: OcrSettings) -> None:
         """Start it; ``wait_until_ready`` before the first job."""
+        super().__init__("ingestion.readers.ocrworker", "OCR process", PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK="True")
         self._settings = settings
-        self._child = ChildProcess(
-            "ingestion.readers.ocrworker", "OCR process", PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK="True"
-        )
         self.pages = 0
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._child.is_alive
 
     def wait_until_ready(self) -> None:
         """Until its models are loaded. ProcessGone, OutOfTime; Misconfigured where there are no models."""
         bounds = Bounds(START_SECONDS, self._most_memory)
-        reply: Reply = pickle.loads(self._child.ask([pickle.dumps(self._settings)], bounds))
+        reply: Reply = pickle.loads(self.ask([pickle.dumps(self._settings)], bounds))
         if reply.error is not None:
             raise reply.error
 
@@ -75,15 +65,7 @@ class OcrProcess:
         """Have one page read. ProcessGone, OutOfTime and Cancelled leave the process to be killed."""
         self.pages += 1
         bounds = Bounds(self._settings.page_seconds, self._most_memory)
-        return pickle.loads(self._child.ask([pickle.dumps(job), pixels], bounds, cancelled))
-
-    def end(self) -> None:
-        """Have it end now; it is still to be killed."""
-        self._child.end()
-
-    def kill(self) -> None:
-        """End it now, whatever it does."""
-        self._child.kill()
+        return pickle.loads(self.ask([pickle.dumps(job), pixels], bounds, cancelled))
 
     @property
     def _most_memory(self) -> float:

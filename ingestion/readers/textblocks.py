@@ -12,9 +12,11 @@ import numpy as np
 from assistant.core.domain import BlockKind
 from ingestion.readers.textlayout import Item, Region, rows_of
 
-_BULLET = re.compile(r"(?:[-*+•‣◦▪●○■□–—]|[\uf0a7\uf0b7\uf02d])\s*(?=\S)")
-_NUMBERED = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]\s+(?=\S)")
-_MARKER = re.compile(r"[-*+•‣◦▪●○■□–—\uf0a7\uf0b7\uf02d]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]")
+_SIGN = r"[-*+•‣◦▪●○■□–—\uf0a7\uf0b7\uf02d]"
+_NUMBER = r"\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]"
+_BULLET = re.compile(rf"{_SIGN}\s*(?=\S)")
+_NUMBERED = re.compile(rf"{_NUMBER}\s+(?=\S)")
+_MARKER = re.compile(rf"{_SIGN}|{_NUMBER}")
 _SECTION = re.compile(r"(?:(?P<number>\d{1,2}(?:\.\d{1,2}){0,4})\.?|[IVX]{1,5}\.|[A-Z]\.)\s+\S")
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|página|pág|pag|seite|s|p)\W*)?(?:\d{1,4}|[ivxlc]{1,6})(?:\s*(?:/|of|de|von|sur|di)\s*\d{1,4})?\W*",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import zipfile
-import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,12 +19,10 @@ from xml.etree.ElementTree import Element, ParseError
 from assistant.core.errors import EncryptedFile, TooLarge, UnreadableFile
 from assistant.core.settings import LimitSettings
 from ingestion.sources import xmlparts
+from ingestion.sources.unpacking import DAMAGED, is_bomb
 
 _MOST_PARTS = 50_000
-_MOST_RATIO = 300  # a part that grows more than this is no document: deflate's own limit is about 1,000
-_RATIO_FROM = 20_000_000  # bytes; below, growth harms nobody
 _LARGEST_TREE = 150_000_000  # bytes of XML held as a tree
-_BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Package:
         self.problems: list[str] = []
         try:
             self._zip = zipfile.ZipFile(path)
-        except _BROKEN as error:
+        except DAMAGED as error:
             raise UnreadableFile(f"{name} is damaged: it cannot be unpacked ({error})") from None
         try:
             self._entries = self._checked(limits)
@@ -61,7 +58,7 @@ class Package:
         if whole > limits.unpacked_mb * 1_000_000:
             raise TooLarge(f"{self.name} unpacks to {whole / 1e6:.0f} MB; the limit is {limits.unpacked_mb} MB")
         for entry in entries:
-            if entry.file_size > _RATIO_FROM and entry.file_size > _MOST_RATIO * max(1, entry.compress_size):
+            if is_bomb(entry.file_size, entry.compress_size):
                 raise TooLarge(
                     f"{self.name} is a decompression bomb: {entry.filename[:80]} grows to "
                     f"{entry.file_size // max(1, entry.compress_size)} times its size",
@@ -93,7 +90,7 @@ class Package:
         try:
             with self._zip.open(entry) as stream:
                 yield cast("BinaryIO", stream)
-        except (*_BROKEN, ParseError) as error:
+        except (*DAMAGED, ParseError) as error:
             if isinstance(error, xmlparts.ForbiddenXmlError):
                 message = f"{self.name} is refused: {part} declares XML entities, which no office document does"
                 raise UnreadableFile(message, "Do not open it; ask whoever sent it") from None

@@ -151,8 +151,7 @@ def _check(part: Path, sha256: str) -> None:
 
 def _allowed(who: Access, collection: str) -> str:
     collection = collection_name(collection)
-    if not who.allows(collection):
-        raise AccessDenied(f"{who.user} may not add to the collection {collection}")
+    who.require(collection)
     return collection
 
 

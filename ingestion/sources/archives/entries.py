@@ -9,9 +9,8 @@ from typing import BinaryIO
 
 from assistant.core.settings import LimitSettings
 from ingestion.sources.enclosed import Enclosed, Enclosure, plain_path, told_apart
+from ingestion.sources.unpacking import is_bomb
 
-_MOST_RATIO = 300  # an entry that grows more than this holds no document: deflate's own limit is about 1,000
-_RATIO_FROM = 20_000_000  # bytes; below, growth harms nobody
 _LEFTOVERS = (".ds_store", "thumbs.db", "desktop.ini", ".directory")
 _LEFTOVER_FOLDERS = ("__macosx/", "@eadir/", ".git/")
 
@@ -61,7 +60,7 @@ def _reason(entry: Entry, limits: LimitSettings) -> tuple[str, bool]:
         return "empty", False
     if entry.size > limits.upload_mb * 1_000_000:
         return f"larger than {limits.upload_mb} MB", True
-    if entry.packed and entry.size > _RATIO_FROM and entry.size > _MOST_RATIO * entry.packed:
+    if entry.packed and is_bomb(entry.size, entry.packed):
         return f"a decompression bomb: it grows to {entry.size // entry.packed} times its size", True
     return "", False
 

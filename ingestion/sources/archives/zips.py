@@ -16,8 +16,9 @@ from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
 from ingestion.sources.archives.entries import Entry, within_limits
 from ingestion.sources.archives.listing import LOCKED, ArchiveSource
+from ingestion.sources.unpacking import DAMAGED
 
-BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError, KeyError)
+BROKEN = (*DAMAGED, KeyError)
 _MOST_ENTRIES = 200_000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 _UTF8, _LOCKED = 0x800, 0x1

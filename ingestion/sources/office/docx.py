@@ -31,6 +31,7 @@ from ingestion.sources.office.docxparts import (
 )
 from ingestion.sources.office.docxstyles import Style, Styles, roman
 from ingestion.sources.office.drawingml import chart_part, diagram_text, said_instead
+from ingestion.sources.office.flow import cell_text, running
 from ingestion.sources.office.lists import item, joined_lists
 from ingestion.sources.office.officemath import linear
 from ingestion.sources.package import Package, Relation
@@ -93,19 +94,9 @@ class DocxParts:
         yield from self._running("footer", BlockKind.FOOTER)
 
     def _running(self, relation: str, kind: BlockKind) -> Iterator[Part]:
-        """Running heads or feet, each text once."""
-        seen: set[str] = set()
-        for target in self._package.related(self._main, relation):
-            root = self._package.tree_if_sound(target)
-            if root is None:
-                continue
-            walk = self._walk.elsewhere(target)
-            parts = list(walk.flow(iter(root)))
-            text = "\n".join(part.text for part in parts if part.text.strip())
-            if any(character.isalpha() for character in text) and text not in seen:
-                yield Part(kind, text)
-            seen.add(text)
-            yield from (part for part in parts if part.inlay)
+        targets = self._package.related(self._main, relation)
+        roots = ((target, self._package.tree_if_sound(target)) for target in targets)
+        return running((self._walk.elsewhere(target).flow(root) for target, root in roots if root is not None), kind)
 
 
 def _by_id(root: Element | None, name: str) -> dict[str, Element]:
@@ -375,12 +366,4 @@ class _Walk:
     def _cell_text(self, cell: Element, kept: list[Part], depth: int) -> str:
         if depth >= _DEEPEST:
             return ""
-        texts: list[str] = []
-        for part in self.flow(cell, depth + 1):
-            if part.inlay is not None:
-                kept.append(part)
-            elif part.table is not None:
-                texts += ["; ".join(text for text in row if text) for row in part.table.grid()]
-            elif part.text:
-                texts.append(part.text)
-        return "\n".join(texts)
+        return cell_text(self.flow(cell, depth + 1), kept)

@@ -45,22 +45,22 @@ def drawn_nodes(drawing: Element, depth: int = 0) -> Iterator[Element]:
             yield from drawn_nodes(child, depth + 1)
 
 
-def table_rows(table: Element, depth: int = 0) -> Iterator[Element]:
+def table_rows(table: Element) -> Iterator[Element]:
     """A table's rows, also those that something is wrapped around."""
-    for child in table:
-        if child.tag == "w:tr":
-            yield child
-        elif depth < 5 and child.tag in ("w:sdt", "w:customXml", "w:ins", "w:moveTo"):
-            yield from table_rows(_content(child), depth + 1)
+    return _wrapped(table, "w:tr")
 
 
-def row_cells(row: Element, depth: int = 0) -> Iterator[Element]:
+def row_cells(row: Element) -> Iterator[Element]:
     """A row's cells, also those that something is wrapped around."""
-    for child in row:
-        if child.tag == "w:tc":
+    return _wrapped(row, "w:tc")
+
+
+def _wrapped(around: Element, tag: str, depth: int = 0) -> Iterator[Element]:
+    for child in around:
+        if child.tag == tag:
             yield child
         elif depth < 5 and child.tag in ("w:sdt", "w:customXml", "w:ins", "w:moveTo"):
-            yield from row_cells(_content(child), depth + 1)
+            yield from _wrapped(_content(child), tag, depth + 1)
 
 
 def _content(element: Element) -> Element:

@@ -19,6 +19,7 @@ from assistant.core.errors import EncryptedFile, UnsupportedFile
 from assistant.core.settings import LimitSettings
 from ingestion.sources.inlays import inlay_of
 from ingestion.sources.office.docxstyles import Marker, counted
+from ingestion.sources.office.flow import cell_text
 from ingestion.sources.office.lists import item, joined_lists
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Inlay, Part, table_part
@@ -315,7 +316,7 @@ class OdfText:
         for row, heading in _rows(table, False, 0):
             cells: list[Cell] = []
             for cell in kids(row, "table:table-cell"):
-                text = self._cell_text(cell, kept, depth)
+                text = cell_text(joined_lists(self.parts(iter(cell), depth + 1)), kept)
                 down, across = (
                     min(LARGEST_SPAN, max(1, number(cell, f"table:number-{name}-spanned", 1)))
                     for name in ("rows", "columns")
@@ -331,17 +332,6 @@ class OdfText:
             alone = len(made.rows) == 1 and len(made.rows[0]) == 1
             yield Part(BlockKind.PARAGRAPH, made.rows[0][0].text) if alone else table_part(made)
         yield from kept
-
-    def _cell_text(self, cell: Element, kept: list[Part], depth: int) -> str:
-        texts: list[str] = []
-        for part in joined_lists(self.parts(iter(cell), depth + 1)):
-            if part.inlay is not None:
-                kept.append(part)
-            elif part.table is not None:
-                texts += ["; ".join(text for text in row if text) for row in part.table.grid()]
-            elif part.text:
-                texts.append(part.text)
-        return "\n".join(texts)
 
 
 def _rows(holder: Element, heading: bool, depth: int) -> Iterator[tuple[Element, bool]]:

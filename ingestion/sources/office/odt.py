@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.settings import LimitSettings
 from ingestion.sources.drawn import SectionSource
+from ingestion.sources.office.flow import running
 from ingestion.sources.office.lists import joined_lists
 from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
 from ingestion.sources.package import Package
@@ -47,13 +48,4 @@ def _parts(package: Package, limits: LimitSettings) -> Iterator[Part]:
 
 
 def _running(walk: OdfText, masters: list[Element], names: tuple[str, ...], kind: BlockKind) -> Iterator[Part]:
-    """Running heads or feet, each text once."""
-    seen: set[str] = set()
-    for master in masters:
-        for head in kids(master, *names):
-            parts = list(walk.parts(iter(head)))
-            text = "\n".join(part.text for part in parts if part.text.strip())
-            if any(letter.isalpha() for letter in text) and text not in seen:
-                yield Part(kind, text)
-            seen.add(text)
-            yield from (part for part in parts if part.inlay)
+    return running((walk.parts(iter(head)) for master in masters for head in kids(master, *names)), kind)
