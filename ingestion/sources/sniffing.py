@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ingestion.sources.archives.tars import is_tar
 from ingestion.sources.office import READ, office_kind
+from ingestion.sources.unpacking import DAMAGED
 
 _HEAD = 16_384
 _PICTURES = (
@@ -149,7 +150,7 @@ def _archive(head: bytes, path: Path) -> Format:
         with zipfile.ZipFile(path) as archive:
             names = [entry.filename for entry in archive.filelist[:2000]]
             kind = office_kind(archive)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+    except DAMAGED:
         damaged = any(mark in head for mark in _OFFICE_MARKS)
         return Format("office", "damaged") if damaged else Format("zip")
     if kind in READ:

@@ -96,6 +96,18 @@ def test_a_truncated_file_is_refused_and_a_broken_part_noted(tmp_path: Path) -> 
         opened(cut)
 
 
+def test_a_damaged_list_of_parts_does_not_keep_the_others_from_being_read(tmp_path: Path) -> None:
+    path = word(tmp_path / "list.docx", paragraph("Hola mundo"))
+    with zipfile.ZipFile(path) as whole:
+        entry = whole.getinfo("[Content_Types].xml")
+        assert entry.compress_type == zipfile.ZIP_DEFLATED
+        begin = entry.header_offset + 30 + len(entry.filename)
+    data = bytearray(path.read_bytes())
+    data[begin : begin + 20] = b"\xff" * 20  # no deflate stream begins so
+    path.write_bytes(data)
+    assert texts(path) == ["Hola mundo"]
+
+
 def test_an_office_file_by_another_name_and_a_zip_that_is_none(tmp_path: Path) -> None:
     path = word(tmp_path / "informe.pdf", paragraph("Soy de Word"))
     assert texts(path) == ["Soy de Word"]

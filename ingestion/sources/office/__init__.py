@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from assistant.core.errors import UnreadableFile, UnsupportedFile
 from assistant.core.settings import LimitSettings
+from ingestion.sources.unpacking import DAMAGED
 
 if TYPE_CHECKING:
     from ingestion.sources import Source
@@ -50,7 +51,7 @@ def _beginning(archive: zipfile.ZipFile, part: str, most: int) -> bytes:
     try:
         with archive.open(part) as stream:
             return stream.read(most)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError, NotImplementedError):
+    except DAMAGED:
         return b""
 
 
