@@ -139,6 +139,10 @@ class Publisher:
         """Let what was published in the collection ``source`` be found in the document's own."""
         self._index.move(document.id, source, document.collection)
 
+    def rename(self, document: Document) -> None:
+        """Let what was published under another name carry the document's own."""
+        self._index.rename(document.id, document.name, document.pages)
+
     def withdraw(self, document_id: str, *, verify: bool = True) -> None:
         """Remove every chunk of the document. StoreBusy when one is left, unless ``verify`` is false."""
         self._index.delete(document_id)

@@ -149,6 +149,18 @@ class Worker:
                 self._crew.wake()
         return family[0] if family else document
 
+    async def rename(self, document_id: str, name: str, access: Access) -> Document:
+        """See ``Ingestion.rename``. The catalogue changes first, as in ``move``."""
+        async with self._changing:
+            document = await asyncio.to_thread(self._catalogue.document, document_id, access)
+            family = await asyncio.to_thread(self._catalogue.rename, document_id, displayed_name(name), access)
+            try:
+                for renamed in family:
+                    await to_its_end(self._publisher.rename, renamed)
+            finally:
+                self._crew.wake()
+        return family[0] if family else document
+
     async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
         """See ``Ingestion.correct``."""
         correction = replace(correction, by=access.user, at=datetime.now(UTC))

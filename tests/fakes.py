@@ -151,6 +151,11 @@ class FakeIndex:
             if (chunk.document_id, chunk.collection) == (document_id, source):
                 self.stored[chunk.id] = replace(chunk, collection=target)
 
+    def rename(self, document_id: str, name: str, pages: int) -> None:
+        for chunk in list(self.stored.values()):
+            if chunk.document_id == document_id and chunk.page <= pages:
+                self.stored[chunk.id] = replace(chunk, document=name)
+
     def count(self, document_id: str, *, embedded: bool = False) -> int:
         return sum(
             chunk.document_id == document_id and (not embedded or chunk.id in self.vectors)
@@ -416,6 +421,12 @@ class FakeIngestion:
         self.catalogue.rows[document_id] = replace(before, collection=collection)
         self.index.move(document_id, before.collection, collection)
         return self.catalogue.rows[document_id]
+
+    async def rename(self, document_id: str, name: str, access: Access) -> Document:
+        document = replace(self.catalogue.document(document_id, access), name=name)
+        self.catalogue.rows[document_id] = document
+        self.index.rename(document_id, name, document.pages)
+        return document
 
     async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
         said = self.catalogue.said.setdefault(document_id, [])

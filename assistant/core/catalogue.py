@@ -32,7 +32,7 @@ from assistant.core.domain import (
     UsageTotal,
 )
 from assistant.core.errors import BadRequest, NotFound
-from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery, Order
+from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery
 from assistant.core.queue import Lease, SqlQueue, anew_job, job_of, new_job, requeue_job, require_lease
 from assistant.core.records import (
     Row,
@@ -49,6 +49,7 @@ from assistant.core.records import (
     recounted,
     usage_row,
 )
+from assistant.core.selection import conditions, confidence, ordering
 from assistant.core.tables import corrections, documents, elements, enclosures, jobs, pages, readings, usage
 
 PAGES_AT_ONCE = 32  # pages loaded at a time when a whole document is asked for
@@ -108,14 +109,14 @@ class SqlCatalogue:
 
     def documents(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> list[Document]:
         """In the order asked for; the newest first among equals."""
-        found = select(documents).where(_visible(access), *_conditions(query)).order_by(*_ordering(query))
+        found = select(documents).where(_visible(access), *conditions(query)).order_by(*ordering(query))
         return self._documents(found.limit(query.limit).offset(query.offset or None))
 
     def tally(self, access: Access, query: DocumentQuery = EVERY_DOCUMENT) -> Tally:
         """What all documents wanted come to; limit and offset do not count."""
         names = ("pages", "pages_done", "pages_failed", "size")
         sums = (func.sum(documents.c[name]) for name in names)
-        found = select(documents.c.status, func.count(), *sums).where(_visible(access), *_conditions(query))
+        found = select(documents.c.status, func.count(), *sums).where(_visible(access), *conditions(query))
         with self._database.reading() as connection:
             rows = [tuple(row) for row in connection.execute(found.group_by(documents.c.status))]
         totals = {name: int(sum(row[place] for row in rows)) for place, name in enumerate(names, start=2)}
@@ -123,7 +124,7 @@ class SqlCatalogue:
 
     def confidences(self, document_ids: Sequence[str], access: Access) -> dict[str, float]:
         """The mean confidence of the pages that say something, by document; left out where none does."""
-        sure = select(documents.c.id, _confidence()).where(_visible(access), documents.c.id.in_(document_ids))
+        sure = select(documents.c.id, confidence()).where(_visible(access), documents.c.id.in_(document_ids))
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(sure) if row[1] is not None}
 
@@ -166,6 +167,21 @@ class SqlCatalogue:
                 return []
             family = [document_id, *_sole_family(connection, document_id)]
             return [_moved(connection, one, collection, access) for one in family]
+
+    def rename(self, document_id: str, name: str, access: Access) -> list[Document]:
+        """Give a document another name, and those that were found in it and nowhere else the name that follows from it;
+        they are queued where they were published, their pages kept. Returns those renamed, the document first.
+
+        NotFound; BadRequest while one of them is being read, and where the collection holds one of its new name, which
+        it would replace: then none is renamed.
+        """
+        collection = self._row(document_id, access)["collection"]
+        with self._database.writing(durable=True) as connection:
+            self._database.lock(connection, lock_key(collection))
+            former = _theirs(connection, document_id, access)["name"]
+            family = [document_id, *_sole_family(connection, document_id)]
+            renamed = (_renamed(connection, one, former, plain_text(name), access) for one in family)
+            return [document for document in renamed if document is not None]
 
     def requeue(self, document_id: str) -> Document:
         """Let a document be read again: queued, no page counted, whoever reads it now. Its pages can be looked at
@@ -424,39 +440,6 @@ def _visible(access: Access) -> ColumnElement[bool]:
     return documents.c.collection.in_(sorted(access.collections))
 
 
-def _conditions(query: DocumentQuery) -> Iterator[ColumnElement[bool]]:
-    if query.statuses:
-        yield documents.c.status.in_([status.value for status in query.statuses])
-    if query.name:
-        yield documents.c.search_name.contains(folded(query.name), autoescape=True)
-    if query.ids is not None:
-        yield documents.c.id.in_(query.ids)
-    if query.id_begins:
-        yield documents.c.id.startswith(query.id_begins, autoescape=True)
-    if query.sha256:
-        yield documents.c.sha256 == query.sha256
-
-
-def _ordering(query: DocumentQuery) -> Iterator[ColumnElement[Any]]:
-    first = _sorted_by(query.order)
-    yield first.asc().nulls_last() if query.ascending else first.desc().nulls_last()
-    yield documents.c.created.desc()
-    yield documents.c.id
-
-
-def _confidence() -> ColumnElement[Any]:
-    """Of a document's pages that say something, on average; answered from an index alone."""
-    telling = (PageStatus.READ.value, PageStatus.LOW_CONFIDENCE.value)
-    mean = select(func.avg(pages.c.confidence))
-    return mean.where(pages.c.document_id == documents.c.id, pages.c.status.in_(telling)).scalar_subquery()
-
-
-def _sorted_by(order: Order) -> ColumnElement[Any]:
-    if order is Order.CONFIDENCE:
-        return _confidence()
-    return documents.c["search_name" if order is Order.NAME else order.value]
-
-
 def _visible_usage(access: Access) -> ColumnElement[bool]:
     if access.collections is None:
         return true()
@@ -554,6 +537,19 @@ def _moved(connection: Connection, document_id: str, collection: str, access: Ac
             f"The collection {collection} already holds {taken['name']}", "Delete the one of the two you do not need"
         )
     return _published_anew(connection, row, {"collection": collection, "version": 1})
+
+
+def _renamed(connection: Connection, document_id: str, former: str, name: str, access: Access) -> Document | None:
+    """With ``name`` in the place of ``former`` at the beginning of its own; None where that changes nothing."""
+    row = _theirs(connection, document_id, access)
+    wanted = name + row["name"].removeprefix(former) if row["name"].startswith(former) else row["name"]
+    if wanted == row["name"]:
+        return None
+    row = _settled(connection, document_id, access)
+    same = (documents.c.collection == row["collection"]) & (documents.c.name == wanted)
+    if _first(connection, select(documents.c.id).where(same)):
+        raise BadRequest(f"The collection {row['collection']} already holds {wanted}", "Choose another name")
+    return _published_anew(connection, row, {"name": wanted, "search_name": folded(wanted), "version": 1})
 
 
 def _published_anew(connection: Connection, row: Row, values: Mapping[str, Any] | None = None) -> Document:

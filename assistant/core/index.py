@@ -26,6 +26,7 @@ from assistant.core.points import TENANT, Found, IndexSpec, Point, PointStore, Q
 from assistant.core.ports import ChunkIndex, Embedder, SearchQuery
 from assistant.core.settings import IndexSettings
 
+MOST_ON_A_PAGE = 10_000  # chunks
 MOVED_AT_ONCE = 256  # chunks
 NAMESPACE = uuid.UUID("6f0b8a0e-5c2d-5e6b-9d0c-8f5a1f7f3b11")
 
@@ -172,6 +173,16 @@ class HybridIndex:
             self._store.set_payload(
                 {name: {TENANT: target, "digest": payload.digest} for name, payload in moved.items()}
             )
+
+    def rename(self, document_id: str, name: str, pages: int) -> None:
+        """See ``ChunkIndex.rename``. Each page's chunks change over at once."""
+        for number in range(1, pages + 1):
+            found = self._store.fetch(Where(document_ids=frozenset({document_id}), page=number), MOST_ON_A_PAGE)
+            renamed = {point.id: ChunkPayload.of(replace(_chunk(point), document=name)) for point in found}
+            if renamed:
+                self._store.set_payload(
+                    {point: {"document": name, "digest": payload.digest} for point, payload in renamed.items()}
+                )
 
     def count(self, document_id: str, *, embedded: bool = False) -> int:
         """See ``ChunkIndex.count``."""

@@ -119,6 +119,11 @@ class ChunkIndex(Protocol):
         vectors stay. May be repeated."""
         ...
 
+    def rename(self, document_id: str, name: str, pages: int) -> None:
+        """Let the document's chunks, of its pages 1 to ``pages``, carry its new name; their vectors stay. May be
+        repeated."""
+        ...
+
     def count(self, document_id: str, *, embedded: bool = False) -> int:
         """How many chunks the document has; with ``embedded`` only those that have their dense vector."""
         ...
@@ -317,6 +322,11 @@ class Ingestion(Protocol):
     async def move(self, document_id: str, collection: str, access: Access) -> Document:
         """Put a document into another collection, with all its chunks and what was found in it alone. AccessDenied;
         BadRequest while it is being read, or where the collection holds the same file or one of that name."""
+        ...
+
+    async def rename(self, document_id: str, name: str, access: Access) -> Document:
+        """Give a document another name, with all its chunks and what was found in it alone; no page is read again.
+        NotFound; BadRequest while it is being read, or where its collection holds one of that name."""
         ...
 
     async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:

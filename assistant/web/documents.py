@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Header, Query, Request, Response
 from fastapi import Path as InPath
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, StreamingResponse
 
 from assistant.core.domain import Access, Collection, Document, DocumentStatus, Urgency, collection_name
@@ -224,6 +224,22 @@ async def follow_document(parts: Parts, who: Who, document_id: DocumentId) -> St
 )
 async def reread_document(parts: Parts, who: Who, document_id: DocumentId) -> DocumentShape:
     return DocumentShape.of(await parts.ingestion.reread(document_id, who))
+
+
+class NameShape(Shape):
+    """What a document is to be called."""
+
+    name: str = Field(min_length=1, max_length=300)
+
+
+@router.post(
+    "/api/documents/{document_id}/rename",
+    summary="Give a document another name",
+    responses=declared(400, 404),
+)
+async def rename_document(parts: Parts, who: Who, document_id: DocumentId, called: NameShape) -> DocumentShape:
+    """No page is read again. Refused where the collection already holds a document of that name."""
+    return DocumentShape.of(await parts.ingestion.rename(document_id, called.name, who))
 
 
 @router.delete(
