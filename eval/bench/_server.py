@@ -20,6 +20,7 @@ import httpx
 import psutil
 
 READY_SECONDS = 120.0
+IDLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,25 @@ class Server:
         reply = self.http.post("/api/ask", json={"question": question})
         reply.raise_for_status()
         return reply.json()
+
+    def wait_until_idle(self) -> None:
+        """Until it and its processes take (nearly) no processor time: what they prepare between jobs is done."""
+        deadline, before = time.monotonic() + IDLE_SECONDS, self._busy_seconds()
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            now = self._busy_seconds()
+            if now - before < 0.03:
+                return
+            before = now
+        raise RuntimeError(f"the server was not idle within {IDLE_SECONDS:.0f} s")
+
+    def _busy_seconds(self) -> float:
+        seconds = 0.0
+        for process in (self.process, *self.process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                seconds += times.user + times.system
+        return seconds
 
     def resident_mb(self) -> float:
         """Memory of the server's own process, without its OCR processes."""

@@ -54,8 +54,13 @@ class PageReader:
         return cls(PaddleEngine(find_models(models), provider))
 
     def warm(self) -> Iterator[None]:
-        """Get ready for the first page in small steps; may be left at any."""
-        return self._engine.warm()
+        """Get ready for the next page in small steps; may be left at any, and taken up again between pages."""
+        blank = np.full((64, 64, 3), 255, np.uint8)
+        propose_turn(blank)
+        yield
+        find_regions(blank)
+        yield
+        yield from self._engine.warm()
 
     def read(self, image: Pixels, regions: Sequence[Box] = ()) -> Reading:
         """What stands on ``image`` (RGB), or only in ``regions`` of it."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+DONE = object()
+
 
 def main(descriptor: int) -> None:
     channel = childprogram.begin(descriptor, niceness=2)  # answering people goes a little before reading pages
@@ -33,10 +35,10 @@ def main(descriptor: int) -> None:
     if reader is None:
         return
     tasks = childprogram.orders(channel, parts=2)
-    for _ in reader.warm():  # while there is nothing better to do
-        if not tasks.empty():
-            break
+    warming = reader.warm()
     while True:
+        while tasks.empty() and next(warming, DONE) is not DONE:  # while there is nothing better to do
+            pass
         job, pixels = tasks.get()
         _reply(channel, *_work(reader, pickle.loads(job), pixels))
 

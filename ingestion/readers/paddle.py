@@ -161,9 +161,12 @@ class PaddleEngine:
         self._quick.load()
 
     def warm(self) -> Iterator[None]:
-        """Compile the networks for the shapes they will meet, a little at each step; may be left at any."""
+        """Load what is loaded late, and compile the networks for the shapes they will meet, a little at each step."""
         for width in (1236, 1131):  # Letter, A4
             self._detect(np.full((DETECTION_SIDE, width, 3), 255, np.uint8), DETECTION_SIDE)
+            yield
+        for recogniser in (self._careful, self._full):
+            recogniser.load()
             yield
         for recogniser in (self._quick, self._careful):
             for width in (*range(LEAST_WIDTH, 641, 32), *range(704, 1281, 64)):

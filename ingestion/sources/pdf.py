@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,8 @@ from ingestion.sources.textlines import read_lines
 
 _XFA_MARKS = (b"/XFA", b"<xdp:xdp", b"/NeedsRendering true")
 _PICTURE_SHARE = 0.0002  # of the page; what is smaller is a dot of a pattern
+_SCAN_SHARE = 0.9  # of the page covered by pictures from which it is a scan
+_LEAST_DPI = 100  # a coarser scan is drawn larger than it is: small letters are found better
 
 
 class PdfSource:
@@ -67,7 +70,7 @@ class PdfSource:
 
     def page(self, number: int) -> Page:
         """Page ``number``, from 1. UnreadableFile when it cannot be loaded."""
-        page = build_page(number, self._file.read(number), partial(self._render, number))
+        page = build_page(number, self._file.read(number), self._render)
         return replace(page, lines=tuple(self._heads.marked(number, page.lines)))
 
     def _peek(self, number: int) -> Sequence[Line]:
@@ -79,8 +82,8 @@ class PdfSource:
         except UnreadableFile:
             return []
 
-    def _render(self, number: int, dpi: float) -> Image:
-        return self._file.render(number, dpi, self._limits.render_megapixels)
+    def _render(self, number: int, finest: float, dpi: float) -> Image:
+        return self._file.render(number, min(dpi, finest), self._limits.render_megapixels)
 
     def close(self) -> None:
         self._file.close()
@@ -101,8 +104,9 @@ def _mentions_xfa(path: Path) -> bool:
     return any(mark in data for mark in _XFA_MARKS)
 
 
-def build_page(number: int, raw: RawPage, draw: partial[Image]) -> Page:
-    """A page from its raw contents."""
+def build_page(number: int, raw: RawPage, render: Callable[[int, float, float], Image]) -> Page:
+    """A page from its raw contents. ``render`` takes its number, the finest resolution that shows more, and the
+    wanted one."""
     width, height = raw.geometry.size
     lines, unseen, signs = read_lines(raw)
     lines += [line for field in raw.fields for line in _field_lines(field, width, height)]
@@ -111,7 +115,7 @@ def build_page(number: int, raw: RawPage, draw: partial[Image]) -> Page:
         number=number,
         width=width,
         height=height,
-        draw=draw,
+        draw=partial(render, number, _finest(raw, bool(lines))),
         lines=tuple(lines),
         unseen=tuple(unseen),
         pictures=pictures,
@@ -120,6 +124,16 @@ def build_page(number: int, raw: RawPage, draw: partial[Image]) -> Page:
         signs=signs,
         thumbnail=raw.thumbnail,
     )
+
+
+def _finest(raw: RawPage, has_text: bool) -> float:
+    """The resolution in dpi beyond which drawing the page only repeats pixels: that of the scan, where the page is
+    nothing else."""
+    width, height = raw.geometry.size
+    covered = sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in raw.drawn.pictures)
+    if has_text or raw.drawn.curves or covered < _SCAN_SHARE * width * height:
+        return math.inf
+    return max(_LEAST_DPI, 72 * max(raw.drawn.densities)) if all(raw.drawn.densities) else math.inf
 
 
 def _boxes(found: list[tuple[float, float, float, float]], width: float, height: float) -> tuple[Box, ...]:

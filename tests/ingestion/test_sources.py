@@ -172,6 +172,25 @@ def test_webp_bmp_and_gif(tmp_path: Path) -> None:
             assert source.page(1).render(200).size == (400, 300)
 
 
+@pytest.mark.parametrize(
+    ("file", "own"),  # pixels of the only picture, as pypdfium2 gives them
+    [("scan_hard/c02-22.pdf", 150), ("scan_clean/epson.pdf", 300), ("stamps_signatures/indirect-rotation.pdf", 300)],
+)
+def test_a_scan_is_not_drawn_finer_than_it_is(file: str, own: int) -> None:
+    with opened(file) as source:
+        page = source.page(1)
+        for dpi in (100, 200, 400):
+            shown = page.render(dpi)
+            assert shown.height == pytest.approx(page.height / 72 * min(dpi, own), abs=6)
+
+
+def test_a_page_with_text_or_drawings_is_drawn_as_fine_as_wanted() -> None:
+    for file in ("digital_text/es_boe_a_2023_17429_modelo721.pdf", "charts_figures/embedded-images.pdf"):
+        with opened(file) as source:
+            page = source.page(1)
+            assert page.render(200).width == pytest.approx(page.width / 72 * 200, abs=2)
+
+
 def test_a_text_that_begins_like_a_bitmap_is_text(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("BM Consulting, Calle Mayor 3\n\nEstimados señores:\n", "utf-8")

@@ -29,6 +29,7 @@ class Drawn:
     """Boxes are (x0, y0, x1, y1) in points as shown."""
 
     pictures: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
+    densities: list[float] = field(default_factory=list[float])  # of the pictures, in their own pixels a point
     rulings: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
     curves: list[tuple[float, float, float, float]] = field(default_factory=list[tuple[float, float, float, float]])
     covers: list[tuple[int, tuple[float, float, float, float]]] = field(
@@ -48,6 +49,7 @@ def read_objects(page: pdfium.PdfPage, geometry: Geometry) -> Drawn:
             box = _bounds(handle, matrix, geometry)
             if kind == raw.FPDF_PAGEOBJ_IMAGE:
                 drawn.pictures.append(box)
+                drawn.densities.append(_density(handle, box))
             if not native.object_transparent(handle):
                 drawn.covers.append((place, box))
         elif kind == raw.FPDF_PAGEOBJ_PATH:
@@ -99,6 +101,15 @@ def _bounds(handle: int, matrix: Matrix, geometry: Geometry) -> tuple[float, flo
     left, bottom, right, top = sides
     corners = np.array([[left, bottom], [right, bottom], [right, top], [left, top]], dtype=np.float64)
     return _box(_shown(corners, matrix, geometry))
+
+
+def _density(picture: int, box: tuple[float, float, float, float]) -> float:
+    """Pixels a point, over both directions, so that a quarter turn does not matter; 0 where it cannot be told."""
+    sides = (ctypes.c_uint * 2)()
+    base = ctypes.addressof(sides)
+    native.picture_size(picture, base, base + 4)
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return (sides[0] * sides[1] / area) ** 0.5 if area > 0 else 0.0
 
 
 def _box(points: Floats) -> tuple[float, float, float, float]:
