@@ -19,7 +19,8 @@ from typing import Any, BinaryIO
 import psutil
 
 from assistant.core.errors import PeritoError, UnreadableFile
-from ingestion import childprogram
+from ingestion.children import program
+from ingestion.children.wire import Channel
 from ingestion.firstlook import About, look_at
 from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Extract, Look, Opening, Order, Peeking, Terms
 from ingestion.pages import Page
@@ -27,7 +28,6 @@ from ingestion.sources import Source, open_source, unlock
 from ingestion.sources.enclosed import Container
 from ingestion.sources.pdf import PdfSource
 from ingestion.sources.unpacking import DAMAGED
-from ingestion.wire import Channel
 
 KEPT = 8  # pages in flight, which may be drawn after they were looked at
 
@@ -83,7 +83,7 @@ class Desk:
         assert self._opening is not None, "no file is open"
         if number in self._opening.shunned:
             return False
-        childprogram.answer(self._channel, pickle.dumps(Peeking(number)))
+        program.answer(self._channel, pickle.dumps(Peeking(number)))
         return True
 
     def _page(self, number: int) -> Page:
@@ -112,17 +112,17 @@ class Desk:
 
 
 def main(descriptor: int) -> None:
-    channel = childprogram.begin(descriptor, niceness=1)
+    channel = program.begin(descriptor, niceness=1)
     terms: Terms = pickle.loads(channel.receive())
     _load_libraries()
     _limit_memory(terms.limits.file_memory_mb * 1_000_000)
-    childprogram.answer(channel, b"ready")
+    program.answer(channel, b"ready")
     desk = Desk(terms, channel)
-    orders = childprogram.orders(channel, parts=1)
+    orders = program.orders(channel, parts=1)
     while True:
         order: Order = pickle.loads(orders.get()[0])
         header, data = _answered(desk, order)
-        childprogram.answer(channel, pickle.dumps(header), data)
+        program.answer(channel, pickle.dumps(header), data)
 
 
 def _load_libraries() -> None:
@@ -147,7 +147,7 @@ def _answered(desk: Desk, order: Order) -> tuple[Answer, bytes]:
     except PeritoError as foreseen:
         error = foreseen
     except MemoryError:
-        childprogram.end_without_memory()
+        program.end_without_memory()
     except Exception as unforeseen:  # a library's bug on one page must not cost the document
         trace = traceback.format_exc()
         what = f"Page {order.number}" if isinstance(order, Look | Drawing) else "The file"

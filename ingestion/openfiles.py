@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from assistant.core.errors import PeritoError, TooLarge, UnreadableFile
 from assistant.core.machine import usable_cores
 from assistant.core.settings import LimitSettings, TriageSettings
-from ingestion.childpool import ChildPool
-from ingestion.childprocess import (
+from ingestion.children.pool import ChildPool
+from ingestion.children.process import (
     Bounds,
     Cancelled,
     ChildProcess,

@@ -16,8 +16,8 @@ from assistant.core.domain import Box, Reading, Word
 from assistant.core.errors import PeritoError, WorkerDied
 from assistant.core.machine import usable_cores
 from assistant.core.settings import OcrSettings
-from ingestion.childpool import ChildPool
-from ingestion.childprocess import Bounds, Cancelled, ChildProcess, OutOfTime, ProcessGone
+from ingestion.children.pool import ChildPool
+from ingestion.children.process import Bounds, Cancelled, ChildProcess, OutOfTime, ProcessGone
 
 START_SECONDS = 100.0  # loading the models on a busy machine
 RUNAWAY_MB = 1500  # over ocr.memory_mb at which a process is killed in the middle of a page

@@ -16,9 +16,9 @@ import numpy as np
 from assistant.core.domain import Reading
 from assistant.core.errors import PeritoError, WorkerDied
 from assistant.core.settings import OcrSettings
-from ingestion import childprogram
+from ingestion.children import program
+from ingestion.children.wire import Channel
 from ingestion.readers.ocrpool import Job, Reply
-from ingestion.wire import Channel
 
 if TYPE_CHECKING:
     from ingestion.readers.ocrpage import PageReader
@@ -29,12 +29,12 @@ DONE = object()
 
 
 def main(descriptor: int) -> None:
-    channel = childprogram.begin(descriptor, niceness=2)  # answering people goes a little before reading pages
+    channel = program.begin(descriptor, niceness=2)  # answering people goes a little before reading pages
     settings: OcrSettings = pickle.loads(channel.receive())
     reader = _open(channel, settings)
     if reader is None:
         return
-    tasks = childprogram.orders(channel, parts=2)
+    tasks = program.orders(channel, parts=2)
     warming = reader.warm()
     while True:
         while tasks.empty() and next(warming, DONE) is not DONE:  # while there is nothing better to do
@@ -64,7 +64,7 @@ def _work(reader: PageReader, job: Job, pixels: bytearray) -> tuple[Reading | No
     except PeritoError as error:
         return None, error
     except MemoryError:
-        childprogram.end_without_memory()  # a fresh process may have the room
+        program.end_without_memory()  # a fresh process may have the room
     except Exception as error:
         log.exception("a page of %s x %s pixels could not be read", job.width, job.height)
         return None, WorkerDied(
@@ -76,7 +76,7 @@ def _reply(channel: Channel, reading: Reading | None, error: PeritoError | None)
     import psutil
 
     resident = psutil.Process().memory_info().rss
-    childprogram.answer(channel, pickle.dumps(Reply(reading, error, resident)))
+    program.answer(channel, pickle.dumps(Reply(reading, error, resident)))
 
 
 if __name__ == "__main__":

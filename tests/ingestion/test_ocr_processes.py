@@ -130,7 +130,7 @@ async def test_processes_are_replaced_after_their_pages_and_when_they_grow_too_l
 async def test_a_runaway_is_stopped_in_the_middle_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = OcrReader(OcrSettings(processes=1, memory_mb=500))
     monkeypatch.setattr("ingestion.readers.ocrpool.RUNAWAY_MB", -250)  # so that loading the models is running away
-    monkeypatch.setattr("ingestion.childprocess.TICK_SECONDS", 0.01)
+    monkeypatch.setattr("ingestion.children.process.TICK_SECONDS", 0.01)
     try:
         with pytest.raises(WorkerDied, match="GB of memory"):
             await reader.read(dense_page())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from assistant.core.errors import WorkerDied
-from ingestion.childprocess import OutOfTime, ProcessGone
+from ingestion.children.process import OutOfTime, ProcessGone
 
 log = logging.getLogger(__name__)
 

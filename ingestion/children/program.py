@@ -1,4 +1,4 @@
-"""What the programs of child processes have in common, seen from the child (``childprocess`` is the other side)."""
+"""What the programs of child processes have in common, seen from the child (``process`` is the other side)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 from typing import NoReturn
 
-from ingestion.childprocess import OUT_OF_MEMORY
-from ingestion.wire import Channel
+from ingestion.children.process import OUT_OF_MEMORY
+from ingestion.children.wire import Channel
 
 
 def begin(descriptor: int, niceness: int) -> Channel:

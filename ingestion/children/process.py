@@ -1,7 +1,7 @@
 """One child process, from its start to its end, seen from the server: it does what may end or exhaust a process.
 
 A child is started by the name of its program (``python -m ingestion.…``), so it shares nothing with the server but a
-socket, and ends by itself when that socket's other end is gone (``childprogram``): no orphans. One job at a time goes
+socket, and ends by itself when that socket's other end is gone (``program``): no orphans. One job at a time goes
 to it. What a job does to it (crash, endless loop, memory) costs that process only.
 """
 
@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 
 import psutil
 
-from ingestion.wire import Channel
+from ingestion.children.wire import Channel
 
 log = logging.getLogger(__name__)
 
