@@ -41,6 +41,16 @@ class Backend(Protocol):
         """Add a file and wait until it is read."""
         ...
 
+    async def submit(self, file: Path, name: str, collection: str) -> DocumentShape | RejectedShape:
+        """Add a file that is called ``name``; it is stored and queued when this returns."""
+        ...
+
+    async def follow(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+        """Wait until a document is read. NotFound, also when it is deleted meanwhile."""
+        ...
+
+    async def rename(self, document_id: str, name: str) -> DocumentShape: ...
+
     async def finish(self) -> None:
         """Wait until what was added is embedded, where this process has to do it."""
         ...
@@ -118,7 +128,24 @@ class LocalBackend:
     async def ingest(self, file: Path, collection: str, password: str, on_progress: OnProgress) -> DocumentShape:
         upload = Upload(file, file.name, collection, password, urgency=Urgency.BULK)
         submission = await self._perito.worker.submit(upload, LOCAL)
-        return await self._follow(submission.document.id, on_progress, submission.duplicate)
+        document = await self.follow(submission.document.id, on_progress)
+        return document.model_copy(update={"duplicate": submission.duplicate})
+
+    async def submit(self, file: Path, name: str, collection: str) -> DocumentShape:
+        submission = await self._perito.worker.submit(Upload(file, name, collection, urgency=Urgency.BULK), LOCAL)
+        return DocumentShape.of(submission.document, submission.duplicate)
+
+    async def follow(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
+        shape: DocumentShape | None = None
+        async for progress in self._perito.worker.progress(document_id, LOCAL):
+            shape = DocumentShape.of(progress.document)
+            page = PageSummaryShape.of(progress.page) if progress.page else None
+            on_progress(ProgressShape(document=shape, page=page))
+        assert shape is not None  # progress always yields the document first
+        return shape
+
+    async def rename(self, document_id: str, name: str) -> DocumentShape:
+        return DocumentShape.of(await self._perito.worker.rename(document_id, name, LOCAL))
 
     async def finish(self) -> None:
         await self._perito.worker.drain()
@@ -144,7 +171,7 @@ class LocalBackend:
 
     async def reread(self, document_id: str, on_progress: OnProgress) -> DocumentShape:
         await self._perito.worker.reread(document_id, LOCAL)
-        document = await self._follow(document_id, on_progress)
+        document = await self.follow(document_id, on_progress)
         await self.finish()
         return document
 
@@ -173,12 +200,3 @@ class LocalBackend:
 
     async def resume(self) -> None:
         await self._perito.worker.resume(LOCAL)
-
-    async def _follow(self, document_id: str, on_progress: OnProgress, duplicate: bool = False) -> DocumentShape:
-        shape: DocumentShape | None = None
-        async for progress in self._perito.worker.progress(document_id, LOCAL):
-            shape = DocumentShape.of(progress.document, duplicate)
-            page = PageSummaryShape.of(progress.page) if progress.page else None
-            on_progress(ProgressShape(document=shape, page=page))
-        assert shape is not None  # progress always yields the document first
-        return shape

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from assistant.core.domain import PageReading
     from assistant.core.shapes import DocumentShape, JobShape, RejectedShape
     from compose.backends import Backend
+    from compose.watch.loop import Options, Told
 
 app = typer.Typer(
     name="perito",
@@ -62,6 +63,34 @@ def ingest(
     bad = [outcome for outcome in outcomes if outcome.status in ("failed", "partial")]
     if bad:
         raise typer.Exit(FAILED if all(outcome.status == "failed" for outcome in outcomes) else PARTLY)
+
+
+@app.command()
+def watch(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to follow.")],
+    collection: CollectionName = "default",
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Ignore such files and folders as well, e.g. '*.bak' or 'drafts/*'."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Bring the collection up to the folder, and end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change, and what it takes.")] = False,
+    settle: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds a file has to stay the same.")] = 2.0,
+    may_be_empty: Annotated[
+        bool, typer.Option("--may-be-empty", help="An empty folder is meant so: remove its documents.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Let a collection follow a folder: what is new, changed, moved or removed there."""
+    from compose.watch.loop import Options
+
+    options = Options(tuple(ignore or ()), settle, may_be_empty)
+    if dry_run:
+        _dry_run(folder, collection, options, as_json)
+        return
+    bad = _run(_watch(folder, collection, options, once, as_json))
+    if bad and once:
+        raise typer.Exit(PARTLY)
 
 
 @app.command()
@@ -371,6 +400,44 @@ async def _ingest(
                 if not quiet:
                     progress.print(outcome_line(outcome))
     return outcomes
+
+
+def _dry_run(folder: Path, collection: str, options: Options, as_json: bool) -> None:
+    from compose.watch.manifest import make_manifest
+    from compose.watch.shown import manifest_table, told_line
+
+    def say(told: Told) -> None:
+        typer.echo(told_line(told), err=True)
+
+    manifest = _run(make_manifest(load_settings(), folder, collection, options, say))
+    _print_json(manifest.as_dict()) if as_json else _print_table(manifest_table(manifest))
+
+
+async def _watch(folder: Path, collection: str, options: Options, once: bool, as_json: bool) -> int:
+    """Watch until told to stop, or once; how many files could not be read, or not wholly."""
+    import signal
+
+    from compose.watch.loop import Watch
+    from compose.watch.shown import told_dict, told_json, told_line
+
+    heard: list[Told] = []
+    bad = 0
+
+    def hear(told: Told) -> None:
+        nonlocal bad
+        bad += told.is_bad
+        if once and as_json:
+            heard.append(told)
+        else:
+            typer.echo(told_json(told) if as_json else told_line(told), err=told.trouble and not as_json)
+
+    watch = Watch(load_settings(), folder, collection, options, hear)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, watch.stop)
+    await (watch.once() if once else watch.forever())
+    if once and as_json:
+        _print_json({"events": [told_dict(told) for told in heard]})
+    return bad
 
 
 async def _read(file: Path, password: str, show: Callable[[PageReading], None] | None) -> list[PageReading]:

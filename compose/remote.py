@@ -46,15 +46,18 @@ class RemoteBackend:
     async def ingest(
         self, file: Path, collection: str, password: str, on_progress: Callable[[ProgressShape], None]
     ) -> DocumentShape | RejectedShape:
-        with file.open("rb") as content:
-            form = {"collection": collection, "password": password}
-            files, params = {"files": (file.name, content)}, {"bulk": True}
-            reply = await self._call("POST", "/api/documents", params=params, data=form, files=files)
-        outcome = IngestShape.model_validate(reply).documents[0]
+        outcome = await self._send(file, file.name, {"collection": collection, "password": password})
         if isinstance(outcome, RejectedShape):
             return outcome
-        document = await self._follow(outcome.id, on_progress)
+        document = await self.follow(outcome.id, on_progress)
         return document.model_copy(update={"duplicate": outcome.duplicate})
+
+    async def submit(self, file: Path, name: str, collection: str) -> DocumentShape | RejectedShape:
+        return await self._send(file, name, {"collection": collection})
+
+    async def rename(self, document_id: str, name: str) -> DocumentShape:
+        reply = await self._call("POST", f"/api/documents/{document_id}/rename", json={"name": name})
+        return DocumentShape.model_validate(reply)
 
     async def finish(self) -> None:
         """Nothing to wait for: the server goes on embedding."""
@@ -76,6 +79,7 @@ class RemoteBackend:
             "status": next(iter(query.statuses), None),  # the command line asks for one at most
             "name": query.name,
             "id_begins": query.id_begins,
+            "ids": ",".join(sorted(query.ids or ())),
             "limit": query.limit,
             "offset": query.offset,
         }
@@ -88,7 +92,7 @@ class RemoteBackend:
 
     async def reread(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
         await self._call("POST", f"/api/documents/{document_id}/reread")
-        return await self._follow(document_id, on_progress)
+        return await self.follow(document_id, on_progress)
 
     async def delete(self, document_id: str) -> None:
         await self._call("DELETE", f"/api/documents/{document_id}")
@@ -116,7 +120,7 @@ class RemoteBackend:
     async def resume(self) -> None:
         await self._call("POST", "/api/resume")
 
-    async def _follow(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
+    async def follow(self, document_id: str, on_progress: Callable[[ProgressShape], None]) -> DocumentShape:
         document: DocumentShape | None = None
         async for event, data in self._events("GET", f"/api/documents/{document_id}/progress"):
             if event == "error":
@@ -127,6 +131,12 @@ class RemoteBackend:
         if document is None:
             raise TransientError("The server ended before the document was read", "See `perito documents list`")
         return document
+
+    async def _send(self, file: Path, name: str, form: dict[str, str]) -> DocumentShape | RejectedShape:
+        with file.open("rb") as content:
+            files, params = {"files": (name, content)}, {"bulk": True}
+            reply = await self._call("POST", "/api/documents", params=params, data=form, files=files)
+        return IngestShape.model_validate(reply).documents[0]
 
     async def _call(self, method: str, path: str, **request: Any) -> Any:
         try:
