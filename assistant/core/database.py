@@ -33,6 +33,9 @@ from assistant.core.errors import (
 from assistant.core.migrations import FOLDER, HEAD, REVISIONS
 
 BUSY_SECONDS = 20  # how long a transaction waits for another one
+# PostgreSQL ends a transaction in which nothing happens for so long: its process sleeps, or its host is gone, and what
+# it had locked others wait for, no longer than BUSY_SECONDS.
+IDLE_SECONDS = 10
 UPGRADE_SECONDS = 300  # … and a starting process for one that brings the tables up to date
 UPGRADE_LOCK = 0x5045_5249_544F  # PostgreSQL's advisory locks are numbers; this one spells "PERITO"
 
@@ -63,7 +66,7 @@ class Database:
         options = {"sqlite_begin": "IMMEDIATE", "sqlite_synchronous": "FULL" if durable else "NORMAL"}
         with self._errors_as_ours(), self.engine.execution_options(**options).begin() as connection:
             if not self.is_sqlite:
-                connection.execute(text(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'"))
+                _bound(connection, BUSY_SECONDS, IDLE_SECONDS)
             yield connection
 
     def lock(self, connection: Connection, key: int) -> None:
@@ -224,7 +227,7 @@ def _upgrade(database: Database) -> None:
             return
     with _upgrading, database.writing(durable=True) as connection:
         if not database.is_sqlite:
-            connection.execute(text(f"SET LOCAL lock_timeout = '{UPGRADE_SECONDS}s'"))
+            _bound(connection, UPGRADE_SECONDS, UPGRADE_SECONDS)
         database.lock(connection, UPGRADE_LOCK)
         revision = _revision(connection)  # once more: another process may have been faster
         if revision == HEAD:
@@ -235,6 +238,13 @@ def _upgrade(database: Database) -> None:
                 "Start the newer Perito, or restore a backup from before it",
             )
         _migrate(connection, database.url)
+
+
+def _bound(connection: Connection, waiting: float, idle: float) -> None:
+    """How long this transaction may wait for a lock, and how long nothing may happen in it, in seconds."""
+    names = {"lock_timeout": waiting, "idle_in_transaction_session_timeout": idle}
+    settings = ", ".join(f"set_config('{name}', '{seconds * 1000:.0f}ms', true)" for name, seconds in names.items())
+    connection.execute(text(f"SELECT {settings}"))
 
 
 def _revision(connection: Connection) -> str | None:
@@ -312,7 +322,7 @@ def _from_postgres(error: DBAPIError, url: URL) -> PeritoError | None:
         return Misconfigured(
             f"{where} refuses the catalogue: {said}", "Check user, password and database in catalogue.url"
         )
-    if error.connection_invalidated or state.startswith(("08", "57P")) or _is_operational(error, state):
+    if error.connection_invalidated or state.startswith(("08", "57P", "25P03")) or _is_operational(error, state):
         return EndpointDown(f"{where} cannot be reached: {said}", "Check catalogue.url and that the server is running")
     return None
 
