@@ -13,6 +13,7 @@ import os
 import random
 import socket
 import threading
+import time
 from dataclasses import replace
 
 import psutil
@@ -63,6 +64,7 @@ class Crew:
         self._places = max(PLACES, usable_cores())
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._worker = ""
+        self._shown = 0.0  # when this worker last showed itself, by our own clock
         self._nobodys = frozenset[Lease]()  # leases that no reading stood behind at the last beat
         self._wanted = asyncio.Event()
         self._taking = asyncio.Lock()
@@ -196,7 +198,7 @@ class Crew:
 
     def _begin(self, claim: Claim) -> None:
         log.info("%s is read from page %d on", claim.document.name, claim.document.pages_done + 1)
-        run = Run(claim, Turn(claim.urgency))
+        run = Run(claim, Turn(claim.urgency), self._is_shown)
         task = asyncio.create_task(self._run(run), name=f"read {claim.document.name}")
         self._running[claim.document.id] = run, task
         task.add_done_callback(lambda _: self._let_go(claim.document.id, run))
@@ -255,7 +257,7 @@ class Crew:
 
     def _enrol(self) -> None:
         """Be one of the workers, and bury those of which it is certain that they are dead."""
-        me = psutil.Process(os.getpid())
+        me, self._shown = psutil.Process(os.getpid()), time.monotonic()
         self._worker = self._queue.enrol(socket.gethostname(), me.pid, me.create_time())
         self._bury()
 
@@ -272,8 +274,9 @@ class Crew:
     def _beat(self) -> None:
         assert self._loop is not None
         here = {run.claim.lease for run, _ in tuple(self._running.values()) if not run.leaves}
+        now = time.monotonic()
         try:
-            held = self._queue.beat(self._worker)
+            held, self._shown = self._queue.beat(self._worker), now
         except LeaseLost:
             held = frozenset[Lease]()
         nobodys = held - {run.claim.lease for run, _ in tuple(self._running.values())}
@@ -286,6 +289,10 @@ class Crew:
             self._loop.call_soon_threadsafe(self.wake)
         if self._queue.is_paused():
             self._loop.call_soon_threadsafe(self.step_back)
+
+    def _is_shown(self) -> bool:
+        """Whether nobody can take this worker for dead: it was not asleep, nor cut off from the catalogue."""
+        return time.monotonic() - self._shown < self._settings.lease_seconds
 
     def _bury(self) -> int:
         """Hand on what dead workers had begun: those that were silent too long, or whose process is gone."""

@@ -38,11 +38,12 @@ _being_read: ContextVar[Document | None] = ContextVar("being_read", default=None
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """A document that is being read here. ``steps_back``: it is to begin no further page. ``leaves``: its lease is
-    being given back."""
+    """A document that is being read here. ``is_held`` says whether nobody else may have it by now. ``steps_back``: it
+    is to begin no further page. ``leaves``: its lease is being given back."""
 
     claim: Claim
     turn: Turn
+    is_held: Callable[[], bool]
     begun: float = field(default_factory=time.monotonic)
     steps_back: bool = False
     leaves: bool = False
@@ -50,6 +51,13 @@ class Run:
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.begun
+
+    def goes_on(self) -> bool:
+        """Whether another page may be begun. Where somebody else may have the document by now, it is given back, so
+        that the lease is looked at before anything is read for nothing."""
+        if not self.is_held():
+            self.steps_back = True
+        return not self.steps_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ class Runner:
             return
         cuts = self._cuts_of(run.claim)
         with self._files.open(path, name=document.name) as file:
-            pages = self._pipeline.read_document(file, done, run.turn, lambda: not run.steps_back)
+            pages = self._pipeline.read_document(file, done, run.turn, run.goes_on)
             async with contextlib.aclosing(pages):
                 async for page in pages:
                     document = await to_its_end(self._publish, run.claim, page, cuts)

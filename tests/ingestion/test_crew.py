@@ -27,6 +27,7 @@ from ingestion.pipeline import Pipeline
 from ingestion.publish import Publisher
 from ingestion.wiring import build_worker
 from ingestion.worker import Worker
+from tests.ingestion.processes import until
 
 EVERYONE = Access("test", None)
 
@@ -206,6 +207,36 @@ async def test_who_wakes_up_after_its_document_was_given_away_changes_nothing(
             await asyncio.sleep(0.05)
     assert perito.catalogue.queue.doubted() == []
     assert published(perito, document) == right
+
+
+async def test_who_was_silent_for_longer_than_its_lease_begins_no_page(
+    perito: Perito, long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have slept between taking the document and reading it: whose that is now has to be looked at first."""
+    document, begun = await submitted(perito.worker, long), list[int]()
+    read_page, pages_done = Pipeline.read_page, perito.catalogue.pages_done
+
+    def counted(self: Pipeline, file: Any, number: int, *more: Any) -> Any:
+        begun.append(number)
+        return read_page(self, file, number, *more)
+
+    monkeypatch.setattr(Pipeline, "read_page", counted)
+    async with worker_over(perito) as sleeper:
+        of_sleeper = sleeper._crew  # pyright: ignore[reportPrivateUsage]
+
+        def sleep() -> None:
+            of_sleeper._shown -= perito.settings.worker.lease_seconds  # pyright: ignore[reportPrivateUsage]
+            perito.catalogue.queue.pause("test")  # whoever takes it over has it, as it were
+            perito.catalogue.queue.give_back(document.id, of_sleeper._worker)  # pyright: ignore[reportPrivateUsage]
+
+        monkeypatch.setattr(perito.catalogue, "pages_done", once(1, pages_done, sleep))
+        of_sleeper.wake()
+        await until(lambda: perito.catalogue.queue.is_paused() and not of_sleeper._running)  # pyright: ignore[reportPrivateUsage]
+        assert begun == []
+        await perito.worker.resume(EVERYONE)
+        of_sleeper._shown += perito.settings.worker.lease_seconds  # pyright: ignore[reportPrivateUsage]
+        await followed(sleeper, document)
+    assert sorted(begun) == list(range(1, document.pages + 1))
 
 
 async def test_short_documents_and_people_do_not_wait_for_a_long_one(
