@@ -185,7 +185,7 @@ class Estimator:
         vlm, history = self._settings.vlm, self._history
         if not calls:
             return 0.0
-        if not {"price_in", "price_out"} <= vlm.model_fields_set:
+        if not (vlm.price_in or vlm.price_out):
             return None
         asked = tokens + calls * history.prompt_tokens
         return (asked * vlm.price_in + calls * history.reply_tokens * vlm.price_out) / 1e6

@@ -140,7 +140,7 @@ class EndpointSettings(Section):
     max_tokens: int = Field(1024, ge=16, le=100_000, description="Longest reply.")
     temperature: float = Field(0.0, ge=0, le=2, description="Sampling temperature.")
     concurrency: int = Field(4, ge=1, le=1000, description="Requests in flight at most.")
-    price_in: Price = Field(0.0, description="Price of a million prompt tokens.")
+    price_in: Price = Field(0.0, description="Price of a million prompt tokens; both 0: not told.")
     price_out: Price = Field(0.0, description="Price of a million completion tokens.")
 
     @property

@@ -175,54 +175,57 @@ class Actor:
     # -- renaming and removing ----------------------------------------------------------------
 
     async def _rename_all(self, backend: Backend, renames: Iterable[Rename]) -> None:
-        """Those first whose new name is free. Where they wait for each other's, one steps aside."""
-        waiting, passed = deque(renames), 0
+        """Those first whose new name is free. Where they wait for each other's, one steps aside until it is."""
+        waiting, aside, passed = deque(renames), list[Rename](), 0
         while waiting:
             rename = waiting.popleft()
             wanted = plain_name(rename.path)
-            if self._names.get(wanted, rename.document) == rename.document:
-                passed = 0
-                await self._rename(backend, rename, wanted)
-            elif passed <= len(waiting):
+            is_free = self._names.get(wanted, rename.document) == rename.document
+            if not is_free and passed <= len(waiting):
                 passed += 1
                 waiting.append(rename)
-            else:
-                passed = 0
-                aside = self._free_name(rename.path, rename.document)
-                await self._rename(backend, rename, aside)
-                if any(self._names.get(wanted) == other.document for other in waiting):
-                    waiting.append(replace(rename, former=rename.path))
+                continue
+            passed = 0
+            await self._rename(backend, rename, wanted if is_free else self._free_name(rename.path, rename.document))
+            aside += [] if is_free else [rename]
+        for rename in aside:
+            if self._names.get(wanted := plain_name(rename.path)) is None:
+                await self._rename(backend, rename, wanted, patient=True)
 
-    async def _rename(self, backend: Backend, rename: Rename, name: str) -> None:
-        documents = self._memory.documents()
-        document = documents[rename.document]
+    async def _rename(self, backend: Backend, rename: Rename, name: str, *, patient: bool = False) -> None:
+        document = self._memory.documents()[rename.document]
         called = document.name
         if document.brought and called != name:
-            renamed = await self._renamed(backend, rename, name)
+            renamed = await self._renamed(backend, rename, name, patient)
             if renamed is None:
                 self.later = True
                 return
             called = renamed
-        self._names.pop(document.name, None)
+        if self._names.get(document.name) == document.id:
+            del self._names[document.name]
         self._names[called] = document.id
-        files = self._memory.files()
-        before = files.get(rename.path)
+        before = self._memory.files().get(rename.path)
         file = KnownFile(rename.found.sign, rename.found.sha256, document.id, terms=self._terms)
         file = replace(file, refused=before.refused) if before and before.document == document.id else file
         renewed = replace(document, name=called, path=rename.path)
         await asyncio.to_thread(self._memory.moved, rename.path, file, rename.gone, renewed)
         self._tell(Done("renamed", rename.path, document.id, called, rename.former))
 
-    async def _renamed(self, backend: Backend, rename: Rename, name: str) -> str | None:
+    async def _renamed(self, backend: Backend, rename: Rename, name: str, patient: bool) -> str | None:
         """What it is called now; None where it has to wait until it was read. One that was deleted stays so."""
-        for number in range(1, MOST_NUMBERS):
+        number = 1
+        while number < MOST_NUMBERS:
             wanted = name if number == 1 else numbered(name, number)
             try:
                 return (await backend.rename(rename.document, wanted)).name
             except NotFound:
                 return wanted
             except BadRequest:
-                if not await self._is_read(backend, rename.document):
+                if await self._is_read(backend, rename.document):
+                    number += 1
+                elif patient:
+                    await backend.follow(rename.document, lambda _: None)
+                else:
                     return None
         raise BadRequest(f"No name is free for {rename.path}")
 

@@ -28,9 +28,8 @@ def told_line(told: Told) -> str:
     if told.done is None:
         return told.sentence
     done = told.done
-    said = {"refused": done.said, "renamed": f"renamed, was {done.said}"}.get(
-        done.deed, DEEDS.get(done.deed, done.deed)
-    )
+    said = DEEDS.get(done.deed, done.said or done.deed)
+    said = f"renamed, was {said}" if done.deed == "renamed" else said
     return f"{MARKS[done.deed]} {printable(done.path)}: {printable(said)}"
 
 
