@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 
 from assistant.core.errors import PeritoError
@@ -52,13 +51,19 @@ class Embedding:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _go_on(self) -> None:
+        in_doubt = True  # what was counted before this process, or beside it
         while True:
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(LOOK_SECONDS):  # wait_for may swallow a cancellation in Python 3.11
                     await self._wanted.wait()
+            except TimeoutError:
+                in_doubt = True
             self._wanted.clear()  # before looking: what is published meanwhile sets it again
             try:
                 embedded = await to_its_end(self._publisher.embed_pending, BATCH, lambda: self._stopping)
+                if not embedded and in_doubt:
+                    await to_its_end(self._publisher.recount)
+                    in_doubt = False
             except Exception as error:  # words are found without vectors; nothing may end the embedding for good
                 log.warning("embedding waits: %s", error, exc_info=not isinstance(error, PeritoError))
                 self._wanted.set()

@@ -65,6 +65,10 @@ class ChunkCounts(Protocol):
         """Note how many chunks a document has and how many have their vector. NotFound."""
         ...
 
+    def half_embedded(self) -> list[str]:
+        """Ids of the documents of which fewer chunks are said to have their vector than there are."""
+        ...
+
 
 class Publisher:
     """Writes chunks to the index. Thread-safe; a document's pages may come in any order."""
@@ -135,6 +139,12 @@ class Publisher:
                 self._count(document_id)
         return done
 
+    def recount(self) -> None:
+        """Count again where vectors seem to be missing though none waits: whoever added them died before it counted."""
+        for document_id in self._catalogue.half_embedded():
+            with contextlib.suppress(NotFound):
+                self._count(document_id)
+
     def move(self, document: Document, source: str) -> None:
         """Let what was published in the collection ``source`` be found in the document's own."""
         self._index.move(document.id, source, document.collection)
@@ -156,5 +166,9 @@ class Publisher:
         return Cut(carry, after, len(chunks))
 
     def _count(self, document_id: str) -> None:
-        chunks = self._index.count(document_id)
-        self._catalogue.count_chunks(document_id, chunks, self._index.count(document_id, embedded=True))
+        """Write down how many chunks it has, and look again: publishing and embedding, here or in another process,
+        count side by side, and who writes last must not write what was true before."""
+        written: tuple[int, int] | None = None
+        while (counted := (self._index.count(document_id), self._index.count(document_id, embedded=True))) != written:
+            self._catalogue.count_chunks(document_id, *counted)
+            written = counted

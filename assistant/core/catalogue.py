@@ -259,6 +259,13 @@ class SqlCatalogue:
         with self._database.reading() as connection:
             return set(connection.scalars(query))
 
+    def half_embedded(self) -> list[str]:
+        """Ids of the documents of which fewer chunks are said to have their vector than there are."""
+        with self._database.reading() as connection:
+            return list(
+                connection.scalars(select(documents.c.id).where(documents.c.chunks_embedded < documents.c.chunks))
+            )
+
     def blob_in_use(self, key: str) -> bool:
         with self._database.reading() as connection:
             return _is_used(connection, key)

@@ -49,6 +49,9 @@ class Counts:
             raise NotFound("no such document")
         self.noted[document_id] = (chunks, embedded)
 
+    def half_embedded(self) -> list[str]:
+        return [document_id for document_id, (chunks, embedded) in self.noted.items() if embedded < chunks]
+
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[ChunkIndex]:
@@ -242,3 +245,27 @@ def test_a_long_document_is_finished_in_flat_memory(publisher: Publisher, index:
     tracemalloc.stop()
     assert index.count("doc-1") == 800
     assert peak < 2e6  # the ids of 800 chunks, and one page
+
+
+def test_who_counts_last_is_right_though_others_changed_the_index_meanwhile(index: ChunkIndex, counts: Counts) -> None:
+    """Publishing and embedding count side by side: what was counted before the other's change is not the last word."""
+    other = Publisher(counts, index, FakeEmbedder(), SETTINGS)
+
+    class Overtaken(Counts):
+        def count_chunks(self, document_id: str, chunks: int, embedded: int) -> None:
+            if not counts.noted:
+                other.embed_pending(10)  # adds a vector and writes (1, 1), after (1, 0) was counted here
+            counts.count_chunks(document_id, chunks, embedded)
+
+    Publisher(Overtaken(), index, FakeEmbedder(), SETTINGS).publish_page(DOCUMENT, paragraphs(1, "Una sola."), Cuts())
+    assert counts.noted == {DOCUMENT.id: (1, 1)}
+
+
+def test_vectors_that_nobody_lived_to_count_are_counted(index: ChunkIndex, counts: Counts) -> None:
+    publisher = Publisher(counts, index, FakeEmbedder(), SETTINGS)
+    publisher.publish_page(DOCUMENT, paragraphs(1, "Una sola."), Cuts())
+    assert counts.noted == {DOCUMENT.id: (1, 0)}
+    waiting = index.unembedded(10)
+    index.add_vectors(waiting, FakeEmbedder().embed_passages([chunk.searchable_text for chunk in waiting]))
+    publisher.recount()
+    assert counts.noted == {DOCUMENT.id: (1, 1)}
