@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from ingestion.wiring import build_worker
 from ingestion.worker import Worker
 
 LOCK_SECONDS = 20.0  # a second command waits this long for the first to finish
+THREADS = 32  # as many as the catalogue has connections; files being accepted wait in some, and no question behind them
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ async def open_perito(settings: Settings, *, reads: bool = True) -> AsyncGenerat
     another process uses that home."""
     if not reads:
         settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"where": "elsewhere"})})
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "perito"))
     await asyncio.to_thread(make_home, settings.home)
     async with contextlib.AsyncExitStack() as opened:
         await opened.enter_async_context(own_home(settings))

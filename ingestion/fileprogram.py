@@ -112,7 +112,7 @@ class Desk:
 
 
 def main(descriptor: int) -> None:
-    channel = program.begin(descriptor, niceness=1)
+    channel = program.begin(descriptor)
     terms: Terms = pickle.loads(channel.receive())
     _load_libraries()
     _limit_memory(terms.limits.file_memory_mb * 1_000_000)

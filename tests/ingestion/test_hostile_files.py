@@ -122,6 +122,7 @@ async def test_an_upload_waits_for_no_process_to_start(tmp_path: Path) -> None:
     async with running() as perito:
         started = perito.worker.files.pids
         document, _ = await taken_in(perito, write_pdf(tmp_path / "uno.pdf", [SANE]))
+        await until(lambda: bool(perito.worker.files.idle))  # its process was let go
         assert perito.page_images.page_image(document.id, 1, EVERYONE)
         assert perito.worker.files.pids == started
 
