@@ -31,12 +31,18 @@ class Server:
     process: psutil.Process
     seconds_to_ready: float
 
-    def add(self, file: Path) -> dict[str, Any]:
-        """Hand a file over; returns its document."""
+    def add(self, file: Path, *, bulk: bool = False) -> dict[str, Any]:
+        """Hand a file over; returns its document, or why it was refused."""
         with file.open("rb") as content:
-            reply = self.http.post("/api/documents", files={"files": (file.name, content)})
+            reply = self.http.post("/api/documents", params={"bulk": bulk}, files={"files": (file.name, content)})
         reply.raise_for_status()
         return reply.json()["documents"][0]
+
+    def listed(self, **wanted: Any) -> list[dict[str, Any]]:
+        """The documents there are, newest first; ``wanted`` as GET /api/documents takes it."""
+        reply = self.http.get("/api/documents", params=wanted)
+        reply.raise_for_status()
+        return reply.json()["documents"]
 
     def progress(self, document_id: str) -> Iterator[dict[str, Any]]:
         """The document's progress events until its end."""
@@ -74,6 +80,10 @@ class Server:
         """Memory of the server's own process, without its OCR processes."""
         return self.process.memory_info().rss / 1e6
 
+    def tree_mb(self) -> float:
+        """Memory of the server and of all its processes; what they share is counted in each."""
+        return sum(_resident(process) for process in (self.process, *self.process.children(recursive=True))) / 1e6
+
 
 @contextlib.contextmanager
 def running_server() -> Generator[Server]:
@@ -103,6 +113,13 @@ def running_server() -> Generator[Server]:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _wait_ready(http: httpx.Client, process: subprocess.Popen[bytes]) -> None:

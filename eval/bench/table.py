@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ class Table:
     """One measured figure: ``rows`` have as many cells as ``columns``.
 
     ``goal`` says what the figure has to reach and ``notes`` what a reader must know to trust it (the
-    machine, what was left out). ``name`` is the module's; it addresses the table on the command line.
+    machine, what was left out). ``name`` is the module's; it addresses the table on the command line. ``details`` are
+    for machines only.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
     goal: str = ""
+    details: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from assistant.core.domain import Block, BlockKind, Box, PageStatus, Reader, Reading
 from assistant.core.settings import LimitSettings, TriageSettings
+from eval.handling import ROUTES
 from ingestion.pages import Page
 from ingestion.readers.text import read_text
 from ingestion.sources import open_source
@@ -19,14 +20,6 @@ from tests.documents import shared
 from tests.ingestion.pdfs import PdfPage, text_at, write_pdf
 
 LIMITS, TRIAGE = LimitSettings(), TriageSettings()
-ROUTES = {
-    "text": {Reader.TEXT, Reader.MIXED},
-    "text+fields": {Reader.TEXT, Reader.MIXED},
-    "text+vlm": {Reader.TEXT, Reader.MIXED},
-    "ocr": {Reader.OCR},
-    "vlm": {Reader.OCR},  # the VLM comes after OCR was judged
-    "none": {Reader.NONE, Reader.OCR},
-}
 
 
 def page_of(path: Path, number: int = 1) -> Page:
