@@ -100,6 +100,10 @@ fix: $(STAMPS)/dev ## Mend what ruff can mend
 test: $(STAMPS)/dev ## The tests; with CI=true a skipped test is a failure
 	$(BIN)/pytest $(ARGS)
 
+.PHONY: test-cluster
+test-cluster: $(STAMPS)/dev ## Kills at every step, sleepers, full disks; three workers over PostgreSQL (some minutes)
+	$(BIN)/pytest tests/cluster -m slow $(ARGS)
+
 # Proofs with an environment of their own, under .venvs.
 
 # The sentence-transformers extra, with torch's CPU build and a model that comes in a wheel.
