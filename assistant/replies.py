@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from assistant.citations import CitationStream, cited_sentences
-from assistant.core.domain import Access, Answer, Box, Chunk, Citation, Sentence, Usage, Verdict
+from assistant.core.domain import Access, Answer, Box, Chunk, Citation, Sentence, TimeSpan, Usage, Verdict
 from assistant.core.errors import TransientError
 from assistant.core.ports import ChatModel, Completion, Message
 from assistant.evidence import Quote, Weigher
@@ -172,6 +172,8 @@ def judged(text: str, cited: Sequence[Chunk], likeness: Likeness) -> list[Senten
 
 def citation(number: int, chunk: Chunk, boxes: Sequence[Box]) -> Citation:
     """``chunk`` as a citation; ``boxes`` where on its page it is shown."""
+    said = {box: time for a in chunk.anchors for box, time in zip(a.boxes, a.times, strict=False)}
+    times = [said[box] for box in boxes if box in said] or list(said.values())
     return Citation(
         number=number,
         document=chunk.document,
@@ -181,6 +183,7 @@ def citation(number: int, chunk: Chunk, boxes: Sequence[Box]) -> Citation:
         reader=chunk.reader,
         confidence=chunk.confidence,
         text=chunk.text,
+        time=TimeSpan.around(times) if times else None,
     )
 
 

@@ -82,7 +82,8 @@ def nearest_passages(language: Language, chunks: Sequence[Chunk]) -> str:
     """The list of passages under a refusal, numbered as its citations are; nothing for none."""
     if not chunks:
         return ""
-    lines = [f"- {chunk.document}, {_PAGE[language]} {chunk.page} [{n}]" for n, chunk in enumerate(chunks, start=1)]
+    places = [str(chunk.time or f"{_PAGE[language]} {chunk.page}") for chunk in chunks]
+    lines = [f"- {c.document}, {place} [{n}]" for n, (c, place) in enumerate(zip(chunks, places, strict=True), start=1)]
     return "\n".join([NEAREST[language], "", *lines])
 
 

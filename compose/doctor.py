@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, SecretStr
 
+from assistant.core.endpoints import section
 from assistant.core.errors import EndpointDown, PeritoError
 from assistant.core.machine import usable_cores
 from assistant.core.settings import EndpointSettings, Settings, load_settings
@@ -58,6 +59,7 @@ async def examine() -> Examination:
         _ocr,
         lambda settings: _endpoint("language model", settings.llm, "answers are quotes"),
         lambda settings: _endpoint("vision model", settings.vlm, "hard pages keep their OCR reading"),
+        lambda settings: _endpoint("transcription", settings.transcription, "recordings are refused"),
         _index,
     )
     checks = [await _guarded(look, settings) for look in looks]
@@ -157,7 +159,7 @@ async def _endpoint(name: str, endpoint: EndpointSettings, without: str) -> Chec
             name,
             "note",
             f"none, so {without}",
-            f"Set {'llm' if name.startswith('lang') else 'vlm'}.base_url and .model",
+            f"Set {section(endpoint)}.base_url and .model",
         )
     models = await _served_models(endpoint)
     if endpoint.model not in models:

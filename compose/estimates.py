@@ -126,8 +126,16 @@ class Estimator:
             if about.page_count > self._settings.limits.pages:
                 most = self._settings.limits.pages
                 return Estimate(refused=f"It has {about.page_count:,} pages; the limit is {most:,}.")
+            if about.seconds is not None:
+                return self._of_recording(about)
             outlooks = await self._looks(file, about)
         return self._summed(about, outlooks)
+
+    def _of_recording(self, about: About) -> Estimate:
+        """How long the endpoint takes is not known, nor what it costs where the file does not say how long it is."""
+        minute = self._settings.transcription.price_minute
+        price = about.seconds / 60 * minute if about.seconds and minute else None
+        return Estimate(about.page_count, {Reader.SPEECH.value: about.page_count}, None, 0, price)
 
     async def _looks(self, file: OpenFile, about: About) -> list[Outlook]:
         """At some of its pages."""

@@ -25,7 +25,7 @@ from assistant.quotes import one_line
 from compose.doctor import Check
 
 EXCERPT = 240  # characters of a passage shown under its source
-READERS = {"text": "own text", "ocr": "OCR", "vlm": "VLM", "mixed": "mixed", "none": "nothing"}
+READERS = {"text": "own text", "ocr": "OCR", "vlm": "VLM", "speech": "speech", "mixed": "mixed", "none": "nothing"}
 
 
 class IngestProgress:
@@ -109,7 +109,8 @@ def citation_line(citation: CitationShape) -> str:
     """Number, document, page, reader, confidence, and the passage."""
     shown = one_line(citation.text, EXCERPT)
     reader = READERS.get(citation.reader, citation.reader)
-    where = f"{citation.document}, page {citation.page} ({reader}, {citation.confidence:.0%})"
+    place = citation.time.text if citation.time else f"page {citation.page}"
+    where = f"{citation.document}, {place} ({reader}, {citation.confidence:.0%})"
     return f"[{citation.number}] {where}\n    {shown}"
 
 

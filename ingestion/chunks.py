@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import takewhile
 
-from assistant.core.domain import Anchor, Block, BlockKind, Box, Chunk, Document, PageReading, Reader
+from assistant.core.domain import Anchor, Block, BlockKind, Box, Chunk, Document, PageReading, Reader, TimeSpan
 from assistant.core.index import chunk_id
 from assistant.core.settings import ChunkingSettings
 
@@ -325,7 +325,7 @@ def _chunk(document: Document, page: int, ordinal: int, pieces: Sequence[Piece])
         page=page,
         ordinal=ordinal,
         text="\n\n".join(piece.text for piece in pieces),
-        anchors=(Anchor(document.id, page, _boxes(pieces), _common_path(pieces)),),
+        anchors=(Anchor(document.id, page, _boxes(pieces), _common_path(pieces), _times(pieces)),),
         reader=readers.pop() if len(readers) == 1 else Reader.MIXED,
         confidence=min(1.0, round(sure / sum(weights), 4)),
         kind=_kind(pieces),
@@ -334,6 +334,13 @@ def _chunk(document: Document, page: int, ordinal: int, pieces: Sequence[Piece])
 
 def _boxes(pieces: Sequence[Piece]) -> tuple[Box, ...]:
     return tuple(dict.fromkeys(piece.block.bbox for piece in pieces))
+
+
+def _times(pieces: Sequence[Piece]) -> tuple[TimeSpan, ...]:
+    """When each of the boxes is said; nothing where that is not known of all."""
+    times = {piece.block.bbox: piece.block.time for piece in pieces}
+    said = tuple(time for time in times.values() if time is not None)
+    return said if len(said) == len(times) else ()
 
 
 def _common_path(pieces: Sequence[Piece]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from ingestion.openfiles import PIECE, Answer, Copy, Drawing, Extract, Look, Ope
 from ingestion.pages import Page
 from ingestion.sources import Source, open_source, unlock
 from ingestion.sources.enclosed import Container
+from ingestion.sources.media.recording import RecordingSource
 from ingestion.sources.pdf import PdfSource
 from ingestion.sources.unpacking import DAMAGED
 
@@ -71,12 +72,17 @@ class Desk:
     def _described(self, order: Opening) -> About:
         self.close()
         self._opening = order
-        source = open_source(order.path, name=order.name, password=order.password, limits=self._terms.limits)
+        terms = self._terms
+        source = open_source(
+            order.path, name=order.name, password=order.password, limits=terms.limits, recording_mb=terms.recording_mb
+        )
         self._source = self._open.enter_context(source)
         if isinstance(source, PdfSource):
             source.may_peek = self._may_peek
         enclosed = source.enclosed if isinstance(source, Container) else ()
-        return About(source.page_count, source.media_type, source.damage, tuple(each.about for each in enclosed))
+        seconds = source.seconds if isinstance(source, RecordingSource) else None
+        within = tuple(each.about for each in enclosed)
+        return About(source.page_count, source.media_type, source.damage, within, seconds)
 
     def _may_peek(self, number: int) -> bool:
         """Tell the server whose fault it will be when this goes wrong."""

@@ -24,6 +24,7 @@ class About:
     media_type: str
     damage: str = ""  # "" when the file is whole, else one sentence about what is missing
     enclosures: tuple[Enclosure, ...] = ()  # files within it
+    seconds: float | None = None  # of a recording: how long it is, 0 where it does not say; else None
 
 
 @dataclass(frozen=True, slots=True)

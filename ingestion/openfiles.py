@@ -55,6 +55,7 @@ class Terms:
 
     limits: LimitSettings
     triage: TriageSettings
+    recording_mb: int = 0  # up to which recordings are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,11 @@ class OpenFile:
         self.about: Future[About] = self._thread.submit(self._do, f"{opening.name} cannot be opened", self._opened)
         """Of the file as a whole. What ``open_source`` raises, and TooLarge or UnreadableFile where opening it takes
         more time or memory than it may, or ends its process."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self._opening.path
 
     def look(self, number: int) -> Future[FirstLook]:
         """Page ``number``, from 1. UnreadableFile when it cannot be loaded, or ends its process twice; TooLarge when
@@ -361,9 +367,11 @@ class OpenFile:
 class FilePool:
     """Opens files. Thread-safe; ``close`` ends it."""
 
-    def __init__(self, limits: LimitSettings, triage: TriageSettings) -> None:
+    def __init__(self, limits: LimitSettings, triage: TriageSettings, recording_mb: int = 0) -> None:
+        """``recording_mb``: the size up to which recordings are taken; 0: none is."""
         self._limits = limits
-        self._processes = ChildPool(lambda: FileProcess(Terms(limits, triage)), "The process that opens files")
+        terms = Terms(limits, triage, recording_mb)
+        self._processes = ChildPool(lambda: FileProcess(terms), "The process that opens files")
         self._most_idle = max(LEAST_IDLE, usable_cores() + 1)
         self._open: set[OpenFile] = set()
         self._lock = threading.Lock()

@@ -13,12 +13,14 @@ from assistant.core.errors import NotFound
 from assistant.core.ports import Catalogue
 from ingestion.officepages import SLIDES, TEXTS, OfficePages, Printed
 from ingestion.openfiles import FilePool
+from ingestion.sources.media.sheet import draw_sheet
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 DPI = 130  # A4 becomes 1075 x 1520 pixels: sharp in a side panel, about 150 kB
 JPEG_QUALITY = 82
+RECORDINGS = ("audio/", "video/")
 FILL = (255, 196, 0, 70)
 LINE = (214, 120, 0, 255)
 
@@ -39,12 +41,19 @@ class SourcePageImages:
         document = self._catalogue.document(document_id, access)
         if not 1 <= number <= max(document.pages, 1):
             raise NotFound(f"{document.name} has no page {number}", f"Its pages are 1 to {document.pages}")
+        if document.media_type.startswith(RECORDINGS):
+            return self._said(document_id, number, access, boxes)
         blob = self._catalogue.blob(document_id, access)
         printed = self._printed(document, blob, number, access, boxes)
         if printed is not None:
             return with_boxes(encode(printed.image), printed.boxes)
         plain = self._plain(blob, document, number, self._turned(document_id, number, access))
         return with_boxes(plain, boxes) if boxes else plain
+
+    def _said(self, document_id: str, number: int, access: Access, boxes: Sequence[Box]) -> bytes:
+        """What is said in a stretch of a recording, as it was read: the file has nothing to show. NotFound."""
+        sheet = encode(draw_sheet(self._catalogue.page(document_id, number, access), DPI))
+        return with_boxes(sheet, boxes) if boxes else sheet
 
     def _printed(
         self, document: Document, blob: str, number: int, access: Access, boxes: Sequence[Box]

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from assistant.core.domain import Block, PageReading, PageStatus, Reader, Reading, Receipt, Word
-from assistant.core.errors import PeritoError
-from assistant.core.ports import ImageReader
+from assistant.core.errors import Misconfigured, PeritoError
+from assistant.core.ports import ImageReader, Transcriber
 from assistant.core.settings import Settings
 from ingestion.blocks import merge_blocks, replace_regions
-from ingestion.firstlook import FirstLook
+from ingestion.firstlook import About, FirstLook
 from ingestion.gates import Gate, Turn
 from ingestion.openfiles import OpenFile
+from ingestion.readers.speech import read_recording
 from ingestion.triage import Judgement, judge_page
 
 if TYPE_CHECKING:
@@ -52,12 +53,20 @@ class Draft:
 class Pipeline:
     """Reads documents. One instance serves all documents; it holds no state of theirs."""
 
-    def __init__(self, settings: Settings, ocr: StructuringReader, vlm: ImageReader | None, in_flight: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ocr: StructuringReader,
+        vlm: ImageReader | None,
+        in_flight: int,
+        transcriber: Transcriber | None = None,
+    ) -> None:
         """``in_flight``: pages that are drawn for the OCR at the same time, over all documents; as many are drawn
         for the VLM as it answers at once. Of one document, as many pages as both together are begun."""
         self._settings = settings
         self._ocr = ocr
         self._vlm = vlm
+        self._transcriber = transcriber
         self._drawn = Gate(in_flight)
         self._asked = Gate(settings.vlm.concurrency)
         self._in_flight = in_flight + (settings.vlm.concurrency if vlm else 0)
@@ -73,6 +82,10 @@ class Pipeline:
         begun. What opening the file raises."""
         turn = turn or Turn()
         about = await asyncio.wrap_future(file.about)
+        if about.seconds is not None:
+            async for page in self._hear(file, about, skip, goes_on):
+                yield page
+            return
         numbers = (number for number in range(1, about.page_count + 1) if number not in skip)
         pending: set[asyncio.Task[PageReading]] = set()
         try:
@@ -94,10 +107,11 @@ class Pipeline:
             await asyncio.gather(*pending, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """End the OCR processes and the VLM's connections."""
+        """End the OCR processes and the endpoints' connections."""
         await self._ocr.aclose()
-        if self._vlm is not None:
-            await self._vlm.aclose()
+        for endpoint in (self._vlm, self._transcriber):
+            if endpoint is not None:
+                await endpoint.aclose()
 
     async def read_page(self, file: OpenFile, number: int, turn: Turn | None = None) -> PageReading:
         """One page, whatever happens: what cannot be read comes back FAILED with the reason."""
@@ -118,6 +132,23 @@ class Pipeline:
             async with self._asked.place(turn):
                 draft, judgement = await self._read_expensively(self._vlm, file, page, draft, judgement)
         return published_page(page, draft, judgement)
+
+    async def _hear(
+        self, file: OpenFile, about: About, skip: Collection[int], goes_on: Callable[[], bool]
+    ) -> AsyncGenerator[PageReading]:
+        """A recording's pages. It is written down as a whole: no part of it can be sent by itself. What the
+        transcription raises is the document's: it waits where the endpoint is down."""
+        if self._transcriber is None:  # it was set when the file was accepted
+            raise Misconfigured(
+                "No transcription endpoint is set any more that could write down what is said",
+                "Set transcription.base_url and transcription.model, and read it again",
+            )
+        if not goes_on():
+            return
+        transcript = await self._transcriber.transcribe(file.path, about.media_type)
+        for page in read_recording(transcript, about.page_count, self._settings.triage.ocr_min_confidence):
+            if page.number not in skip and goes_on():
+                yield page
 
     async def _read_cheaply(self, file: OpenFile, page: FirstLook, turn: Turn) -> Draft:
         """The page's own text, OCR, or both: whatever the plan says."""

@@ -19,19 +19,25 @@ from ingestion.worker import Worker
 
 
 def build_pipeline(settings: Settings, record: Callable[[Usage], None]) -> tuple[Pipeline, OcrReader]:
-    """The pipeline, which closes what it works with, and its OCR. ``record`` gets what the VLM used."""
+    """The pipeline, which closes what it works with, and its OCR. ``record`` gets what the endpoints used."""
     ocr = OcrReader(settings.ocr)
     vlm = None
     if settings.vlm.configured:
         from assistant.core.llm import OpenAIChatModel
 
         vlm = VlmReader(OpenAIChatModel(settings.vlm, record), settings.vlm)
-    return Pipeline(settings, ocr, vlm, in_flight=ocr.processes + 1), ocr
+    transcriber = None
+    if settings.transcription.configured:
+        from assistant.core.transcriber import OpenAITranscriber
+
+        transcriber = OpenAITranscriber(settings.transcription, record)
+    return Pipeline(settings, ocr, vlm, ocr.processes + 1, transcriber), ocr
 
 
 def build_files(settings: Settings) -> FilePool:
     """What opens the files that the pipeline reads."""
-    return FilePool(settings.limits, settings.triage)
+    recording_mb = settings.transcription.max_mb if settings.transcription.configured else 0
+    return FilePool(settings.limits, settings.triage, recording_mb)
 
 
 def build_worker(

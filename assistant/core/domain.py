@@ -24,6 +24,7 @@ class Reader(StrEnum):
     TEXT = "text"
     OCR = "ocr"
     VLM = "vlm"
+    SPEECH = "speech"  # what is said in a recording, written down by a transcription endpoint
     MIXED = "mixed"
     NONE = "none"
 
@@ -138,6 +139,30 @@ class Box(NamedTuple):
 WHOLE_PAGE = Box(0.0, 0.0, 1.0, 1.0)
 
 
+class TimeSpan(NamedTuple):
+    """A stretch of a recording, in seconds from its beginning."""
+
+    start: float
+    end: float
+
+    @classmethod
+    def around(cls, spans: Iterable[TimeSpan]) -> TimeSpan:
+        """The shortest stretch that holds all of ``spans`` (at least one)."""
+        starts, ends = zip(*spans, strict=True)
+        return cls(min(starts), max(ends))
+
+    def __str__(self) -> str:
+        """As people write it: "12:03–12:41", with hours where there are any."""
+        return f"{clock(self.start)}–{clock(self.end)}"
+
+
+def clock(seconds: float) -> str:
+    """A moment of a recording: "0:07", "12:03", "1:02:03"."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word or line of text with its place, as a file or an OCR gives it."""
@@ -152,7 +177,7 @@ class Block:
     """A piece of a page in reading order.
 
     ``text`` is Markdown (a table's as a pipe table); ``html`` is set for tables only; ``level`` is
-    1 to 6 for headings and 0 otherwise.
+    1 to 6 for headings and 0 otherwise; ``time`` is when it is said, in recordings only.
     """
 
     kind: BlockKind
@@ -163,6 +188,7 @@ class Block:
     html: str | None = None
     level: int = 0
     corrected_by: str = ""  # the person whose text stands here instead of the reader's
+    time: TimeSpan | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
@@ -310,12 +336,14 @@ class WorkerSign:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a passage stands; made when the page is read and carried unchanged to the citation."""
+    """Where a passage stands; made when the page is read and carried unchanged to the citation. Of a recording,
+    ``times`` says when each of the ``boxes`` is said."""
 
     document_id: str
     page: int
     boxes: tuple[Box, ...]
     headings: tuple[str, ...] = ()
+    times: tuple[TimeSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +365,12 @@ class Chunk:
     @property
     def headings(self) -> tuple[str, ...]:
         return self.anchors[0].headings if self.anchors else ()
+
+    @property
+    def time(self) -> TimeSpan | None:
+        """When it is said, in a recording."""
+        times = [time for anchor in self.anchors for time in anchor.times]
+        return TimeSpan.around(times) if times else None
 
     @property
     def searchable_text(self) -> str:
@@ -367,7 +401,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A checked pointer from sentences to a passage."""
+    """A checked pointer from sentences to a passage; of a recording, with the ``time`` in which it is said."""
 
     number: int
     document: str
@@ -377,6 +411,7 @@ class Citation:
     reader: Reader
     confidence: float
     text: str
+    time: TimeSpan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +427,7 @@ class Sentence:
 class Usage:
     """One ledger line. ``visual_tokens`` are part of ``prompt_tokens`` where the endpoint counts so."""
 
-    purpose: str  # "answer", "page", "picture", "embedding"
+    purpose: str  # "answer", "page", "picture", "embedding", "recording"
     model: str
     prompt_tokens: int = 0
     completion_tokens: int = 0

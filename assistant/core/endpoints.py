@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from assistant.core.errors import BadRequest, EndpointBusy, EndpointDown, Misconfigured, PeritoError
-from assistant.core.settings import EmbeddingSettings, EndpointSettings, VlmSettings
+from assistant.core.settings import EmbeddingSettings, EndpointSettings, TranscriptionSettings, VlmSettings
 
 # 408 request timeout, 409 a lock, 425 too early, 429 too many requests, 503 and 529 overloaded
 BUSY = frozenset({408, 409, 425, 429, 503, 529})
 UNAUTHORISED = frozenset({401, 403, 407})
 LONGEST_SENTENCE = 400
+_OFFERS = {"embedding": "embeddings", "transcription": "transcriptions"}
 
 AnyEndpoint = EndpointSettings | EmbeddingSettings
 
@@ -77,6 +78,8 @@ def section(settings: AnyEndpoint) -> str:
     """The settings' section that names the endpoint."""
     if isinstance(settings, EmbeddingSettings):
         return "embedding"
+    if isinstance(settings, TranscriptionSettings):
+        return "transcription"
     return "vlm" if isinstance(settings, VlmSettings) else "llm"
 
 
@@ -94,7 +97,7 @@ def refused(status: int, sentence: str, headers: Mapping[str, str], settings: An
         return Failure(Misconfigured(f"The endpoint {where} refused the key (HTTP {status}){said}", advice))
     if status in (404, 405, 501, 505):
         advice = f"Check {section(settings)}.base_url; it usually ends in /v1"
-        missing = "embeddings" if isinstance(settings, EmbeddingSettings) else "chat completions"
+        missing = _OFFERS.get(section(settings), "chat completions")
         return Failure(Misconfigured(f"The endpoint {where} has no {missing} (HTTP {status}){said}", advice))
     return Failure(BadRequest(f"The endpoint {where} refused the request (HTTP {status}){said}", _advice(sentence)))
 

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from assistant.core.bm25 import Bm25Encoder
-from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Hit, Reader
+from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Hit, Reader, TimeSpan
 from assistant.core.errors import BadRequest
 from assistant.core.points import TENANT, Found, IndexSpec, Point, PointStore, Question, Where
 from assistant.core.ports import ChunkIndex, Embedder, SearchQuery
@@ -42,6 +42,13 @@ class AnchorPayload(BaseModel):
     page: int
     boxes: list[tuple[float, float, float, float]]
     headings: list[str]
+    times: list[tuple[float, float]] = []
+
+    def anchor(self, document_id: str) -> Anchor:
+        """The anchor this was made of."""
+        boxes = tuple(Box(*box) for box in self.boxes)
+        times = tuple(TimeSpan(*time) for time in self.times)
+        return Anchor(document_id, self.page, boxes, tuple(self.headings), times)
 
 
 class ChunkPayload(BaseModel):
@@ -76,7 +83,12 @@ class ChunkPayload(BaseModel):
             reader=chunk.reader,
             confidence=chunk.confidence,
             anchors=[
-                AnchorPayload(page=anchor.page, boxes=list(anchor.boxes), headings=list(anchor.headings))
+                AnchorPayload(
+                    page=anchor.page,
+                    boxes=list(anchor.boxes),
+                    headings=list(anchor.headings),
+                    times=list(anchor.times),
+                )
                 for anchor in chunk.anchors
             ],
         )
@@ -87,6 +99,7 @@ class ChunkPayload(BaseModel):
         here: 1 has become 1.0). Another recipe needs another ``VERSION``, since vectors are added by digest."""
         said = (self.text, self.document, self.collection, self.kind, self.reader, self.confidence)
         shown = [(anchor.page, anchor.boxes, anchor.headings) for anchor in self.anchors]
+        shown += [anchor.times for anchor in self.anchors if anchor.times]  # pyright: ignore[reportOperatorIssue]
         return hashlib.blake2b(json.dumps([said, shown]).encode(), digest_size=12).hexdigest()
 
     def chunk(self, point_id: str) -> Chunk:
@@ -99,10 +112,7 @@ class ChunkPayload(BaseModel):
             page=self.page,
             ordinal=self.ordinal,
             text=self.text,
-            anchors=tuple(
-                Anchor(self.document_id, anchor.page, tuple(Box(*box) for box in anchor.boxes), tuple(anchor.headings))
-                for anchor in self.anchors
-            ),
+            anchors=tuple(anchor.anchor(self.document_id) for anchor in self.anchors),
             reader=self.reader,
             confidence=self.confidence,
             kind=self.kind,

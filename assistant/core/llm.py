@@ -147,7 +147,7 @@ class OpenAIChatModel:
         except openai.NotFoundError as error:
             raise Failed(await self._not_found(client, error)) from error
         except openai.APIError as error:
-            raise Failed(_failure(error, self._settings)) from error
+            raise Failed(failure_of(error, self._settings)) from error
         except ValueError as error:  # no JSON, or JSON that is no chunk
             raise Failed(endpoints.garbled(f"sent something unintelligible: {error}", self._settings)) from error
         if not answer.finish:
@@ -202,11 +202,12 @@ class _Lane:
     async def connected(self, settings: EndpointSettings) -> AsyncOpenAI:
         async with self.lock:
             if self.client is None:  # in a thread: importing openai and reading certificates takes a second
-                self.client = await asyncio.to_thread(_open, settings)
+                self.client = await asyncio.to_thread(open_client, settings)
             return self.client
 
 
-def _open(settings: EndpointSettings) -> AsyncOpenAI:
+def open_client(settings: EndpointSettings) -> AsyncOpenAI:
+    """The package's client, without its own retries. Blocks. Misconfigured where the address cannot be used."""
     from openai import AsyncOpenAI, Timeout
 
     try:
@@ -331,8 +332,8 @@ class _Answer:
         return Completion(self.text, usage, truncated=self.finish == "length", confidence=sure)
 
 
-def _failure(error: Any, settings: EndpointSettings) -> Failure:
-    """What the package raised, in our words."""
+def failure_of(error: Any, settings: EndpointSettings) -> Failure:
+    """What the package raised (an ``openai.APIError``), in our words."""
     import openai
 
     sentence = endpoints.sentence_of(error.body)

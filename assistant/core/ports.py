@@ -28,6 +28,7 @@ from assistant.core.domain import (
     PageReading,
     Reading,
     Tally,
+    TimeSpan,
     Urgency,
     Usage,
     UsageTotal,
@@ -168,6 +169,34 @@ class ChatModel(Protocol):
     async def aclose(self) -> None:
         """Close the connections; whoever was given the model to own it does so."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Something said in a recording; ``confidence`` in [0, 1], None where the endpoint tells none."""
+
+    time: TimeSpan
+    text: str
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that is said in a recording, in order. ``seconds`` is how long writing it down took."""
+
+    segments: tuple[Segment, ...]
+    model: str
+    seconds: float = 0.0
+
+
+class Transcriber(Protocol):
+    """Writes down what is said in a recording."""
+
+    async def transcribe(self, path: Path, media_type: str) -> Transcript:
+        """EndpointDown, EndpointBusy after retries; TooLarge, BadRequest, Misconfigured."""
+        ...
+
+    async def aclose(self) -> None: ...
 
 
 class ImageReader(Protocol):

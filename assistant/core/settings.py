@@ -164,6 +164,14 @@ class VlmSettings(EndpointSettings):
     logprobs: bool = Field(True, description="Ask for token probabilities; switch off where they are refused.")
 
 
+class TranscriptionSettings(EndpointSettings):
+    timeout: float = Field(900, ge=1, le=36_000, description="Seconds to wait for a recording to be written down.")
+    concurrency: int = Field(2, ge=1, le=1000, description="Recordings sent at the same time.")
+    max_mb: int = Field(25, ge=1, le=100_000, description="Largest recording the endpoint takes, in MB.")
+    language: str = Field("", max_length=20, description='What is spoken, e.g. "es"; empty: the endpoint finds out.')
+    price_minute: Price = Field(0.0, description="Price of a minute of recording; 0: not told.")
+
+
 class LimitSettings(Section):
     upload_mb: int = Field(500, ge=1, le=100_000, description="Largest file accepted, in MB.")
     pages: int = Field(20_000, ge=1, le=1_000_000, description="Most pages of one document.")
@@ -210,6 +218,7 @@ class Settings(BaseSettings):
     retrieval: RetrievalSettings = RetrievalSettings()  # pyright: ignore[reportCallIssue]
     llm: EndpointSettings = EndpointSettings()  # pyright: ignore[reportCallIssue]
     vlm: VlmSettings = VlmSettings()  # pyright: ignore[reportCallIssue]
+    transcription: TranscriptionSettings = TranscriptionSettings()  # pyright: ignore[reportCallIssue]
     limits: LimitSettings = LimitSettings()  # pyright: ignore[reportCallIssue]
 
     @field_validator("home")

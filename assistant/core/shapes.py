@@ -25,6 +25,7 @@ from assistant.core.domain import (
     Reader,
     Receipt,
     Sentence,
+    TimeSpan,
     Urgency,
     Usage,
     UsageTotal,
@@ -41,6 +42,18 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class TimeShape(Shape):
+    """A stretch of a recording, in seconds from its beginning, and as people write it ("12:03–12:41")."""
+
+    start: float
+    end: float
+    text: str
+
+    @classmethod
+    def of(cls, time: TimeSpan | None) -> TimeShape | None:
+        return None if time is None else cls(start=round(time.start, 3), end=round(time.end, 3), text=str(time))
+
+
 class BlockShape(Shape):
     kind: str
     text: str
@@ -49,6 +62,7 @@ class BlockShape(Shape):
     confidence: float
     reader: str
     level: int
+    time: TimeShape | None = None
 
     @classmethod
     def of(cls, block: Block) -> BlockShape:
@@ -60,6 +74,7 @@ class BlockShape(Shape):
             confidence=round(block.confidence, 4),
             reader=block.reader,
             level=block.level,
+            time=TimeShape.of(block.time),
         )
 
 
@@ -105,7 +120,7 @@ class ReceiptShape(Shape):
 
 class PageShape(Shape):
     number: int
-    reader: Literal["text", "ocr", "vlm", "mixed", "none"]
+    reader: Literal["text", "ocr", "vlm", "speech", "mixed", "none"]
     status: Literal["read", "low_confidence", "blank", "failed"]
     confidence: float
     text: str
@@ -224,7 +239,7 @@ class PageSummaryShape(Shape):
     """How a page of a document ended, without its text."""
 
     number: int
-    reader: Literal["text", "ocr", "vlm", "mixed", "none"]
+    reader: Literal["text", "ocr", "vlm", "speech", "mixed", "none"]
     status: Literal["read", "low_confidence", "blank", "failed"]
     confidence: float
     seconds: float
@@ -340,6 +355,7 @@ class CitationShape(Shape):
     reader: str
     confidence: float
     text: str
+    time: TimeShape | None = None
 
     @classmethod
     def of(cls, citation: Citation) -> CitationShape:
@@ -352,14 +368,16 @@ class CitationShape(Shape):
             reader=citation.reader,
             confidence=round(citation.confidence, 4),
             text=citation.text,
+            time=TimeShape.of(citation.time),
         )
 
     def as_citation(self) -> Citation:
         """The citation again, for whoever got it over HTTP."""
         boxes = tuple(Box.of(*box) for box in self.boxes)
         reader = Reader(self.reader)
+        time = TimeSpan(self.time.start, self.time.end) if self.time else None
         return Citation(
-            self.number, self.document, self.document_id, self.page, boxes, reader, self.confidence, self.text
+            self.number, self.document, self.document_id, self.page, boxes, reader, self.confidence, self.text, time
         )
 
 

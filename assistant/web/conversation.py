@@ -58,6 +58,7 @@ def _item(citation: Citation, pictures: Sequence[str]) -> dict[str, Any]:
         "document": citation.document,
         "document_id": citation.document_id,
         "page": citation.page,
+        "time": str(citation.time) if citation.time else "",
         "boxes": [list(box) for box in citation.boxes],
         "reader": citation.reader.value,
         "confidence": round(citation.confidence, 4),

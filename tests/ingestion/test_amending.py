@@ -73,19 +73,6 @@ async def test_a_renamed_document_is_cited_by_its_new_name_and_read_no_more(
     assert {hit.chunk.document for hit in hits} == {"2031 › lease.txt"}
 
 
-async def test_a_renamed_document_is_cited_by_its_new_name_and_read_no_more(
-    perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = await taken_in(perito, tmp_path)
-    monkeypatch.setattr(Pipeline, "read_page", None)
-    monkeypatch.setattr(perito.embedder, "embed_passages", None)  # and no vector is made again
-    await perito.worker.rename(document.id, "2031 › lease.txt", ALL)
-    after = await ended(perito, document.id)
-    assert after == replace(document, name="2031 › lease.txt", seconds=after.seconds)
-    hits = perito.index.search(SearchQuery("renta", None, ALL))
-    assert {hit.chunk.document for hit in hits} == {"2031 › lease.txt"}
-
-
 async def test_chunks_left_behind_by_a_crash_follow_at_the_next_start(
     perito: Perito, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

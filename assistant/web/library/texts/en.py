@@ -57,6 +57,7 @@ TEXTS = {
     "reader_text": "own text",
     "reader_ocr": "OCR",
     "reader_vlm": "vision model",
+    "reader_speech": "speech",
     "reader_mixed": "own text and OCR",
     "reader_none": "no text",
     "reader_person": "corrected",

@@ -57,6 +57,7 @@ TEXTS = {
     "reader_text": "texto propio",
     "reader_ocr": "OCR",
     "reader_vlm": "modelo de visión",
+    "reader_speech": "habla",
     "reader_mixed": "texto propio y OCR",
     "reader_none": "sin texto",
     "reader_person": "corregido",

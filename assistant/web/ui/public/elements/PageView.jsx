@@ -31,7 +31,7 @@ export default function PageView() {
     if (state === 'ready') showPassage()
   }, [zoom, state])
 
-  const page = labels.page.replace('{page}', item.page)
+  const page = item.time || labels.page.replace('{page}', item.page)
   return (
     <section ref={section} tabIndex={-1} className="perito-card perito-page" aria-label={`${item.document}, ${page}`}>
       <div className="perito-page-head">

@@ -47,7 +47,7 @@ export default function Sources() {
     return () => message.removeEventListener('click', onClick)
   }, [])
 
-  const where = (item) => `${item.document} · ${labels.page.replace('{page}', item.page)}`
+  const where = (item) => `${item.document} · ${item.time || labels.page.replace('{page}', item.page)}`
 
   const add = async () => {
     setState('busy')

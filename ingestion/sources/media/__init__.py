@@ -1,0 +1,1 @@
+"""Recordings, sound and video: what they are, how long they are, and the stretches of time that stand for pages."""
