@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from assistant.core.shapes import DocumentShape, JobShape, RejectedShape
     from compose.backends import Backend
     from compose.watch.loop import Options, Told
+    from compose.watch.manifest import Manifest
 
 app = typer.Typer(
     name="perito",
@@ -43,6 +44,7 @@ app.add_typer(eval_app, name="eval")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 CollectionName = Annotated[str, typer.Option("--collection", help="The collection to add to.")]
 AnyCollection = Annotated[str | None, typer.Option("--collection", help="Look only in this collection.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and what it takes.")]
 Password = Annotated[str, typer.Option("--password", help="The password of a locked PDF.")]
 DocumentId = Annotated[str, typer.Argument(metavar="ID", help="The document's id, or the beginning of it.")]
 
@@ -54,9 +56,15 @@ def ingest(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
     collection: CollectionName = "default",
     password: Password = "",
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Add files and folders, and read them."""
+    if dry_run:
+        from compose.watch.manifest import files_manifest
+
+        _show_manifest(_run(files_manifest(load_settings(), files_under(paths), collection)), as_json)
+        return
     outcomes = _run(_ingest(files_under(paths), collection, password, as_json))
     if as_json:
         _print_json({"documents": [outcome.model_dump(mode="json") for outcome in outcomes]})
@@ -74,7 +82,7 @@ def watch(
         typer.Option(metavar="PATTERN", help="Ignore such files and folders as well, e.g. '*.bak' or 'drafts/*'."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Bring the collection up to the folder, and end.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change, and what it takes.")] = False,
+    dry_run: DryRun = False,
     settle: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds a file has to stay the same.")] = 2.0,
     may_be_empty: Annotated[
         bool, typer.Option("--may-be-empty", help="An empty folder is meant so: remove its documents.")
@@ -404,12 +412,17 @@ async def _ingest(
 
 def _dry_run(folder: Path, collection: str, options: Options, as_json: bool) -> None:
     from compose.watch.manifest import make_manifest
-    from compose.watch.shown import manifest_table, told_line
+    from compose.watch.shown import told_line
 
     def say(told: Told) -> None:
         typer.echo(told_line(told), err=True)
 
-    manifest = _run(make_manifest(load_settings(), folder, collection, options, say))
+    _show_manifest(_run(make_manifest(load_settings(), folder, collection, options, say)), as_json)
+
+
+def _show_manifest(manifest: Manifest, as_json: bool) -> None:
+    from compose.watch.shown import manifest_table
+
     _print_json(manifest.as_dict()) if as_json else _print_table(manifest_table(manifest))
 
 

@@ -41,8 +41,8 @@ class SourcePageImages:
         document = self._catalogue.document(document_id, access)
         if not 1 <= number <= max(document.pages, 1):
             raise NotFound(f"{document.name} has no page {number}", f"Its pages are 1 to {document.pages}")
-        if document.media_type.startswith(RECORDINGS):
-            return self._said(document_id, number, access, boxes)
+        if document.media_type.startswith(RECORDINGS) and (said := self._said(document_id, number, access)):
+            return with_boxes(said, boxes) if boxes else said
         blob = self._catalogue.blob(document_id, access)
         printed = self._printed(document, blob, number, access, boxes)
         if printed is not None:
@@ -50,10 +50,12 @@ class SourcePageImages:
         plain = self._plain(blob, document, number, self._turned(document_id, number, access))
         return with_boxes(plain, boxes) if boxes else plain
 
-    def _said(self, document_id: str, number: int, access: Access, boxes: Sequence[Box]) -> bytes:
-        """What is said in a stretch of a recording, as it was read: the file has nothing to show. NotFound."""
-        sheet = encode(draw_sheet(self._catalogue.page(document_id, number, access), DPI))
-        return with_boxes(sheet, boxes) if boxes else sheet
+    def _said(self, document_id: str, number: int, access: Access) -> bytes | None:
+        """What is said in a stretch of a recording, as it was read: the file has nothing to show. None before that."""
+        try:
+            return encode(draw_sheet(self._catalogue.page(document_id, number, access), DPI))
+        except NotFound:
+            return None
 
     def _printed(
         self, document: Document, blob: str, number: int, access: Access, boxes: Sequence[Box]

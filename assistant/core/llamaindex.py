@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Reader
+from assistant.core.domain import Access, Anchor, BlockKind, Box, Chunk, Reader, TimeSpan
 from assistant.core.ports import ChunkIndex, Embedder, SearchQuery
 
 if TYPE_CHECKING:
@@ -57,7 +57,13 @@ def to_node(chunk: Chunk) -> TextNode:
         "reader": chunk.reader.value,
         "confidence": chunk.confidence,
         "anchors": [
-            {"document_id": a.document_id, "page": a.page, "boxes": [list(b) for b in a.boxes], "headings": a.headings}
+            {
+                "document_id": a.document_id,
+                "page": a.page,
+                "boxes": [list(b) for b in a.boxes],
+                "headings": a.headings,
+                "times": [list(time) for time in a.times],
+            }
             for a in chunk.anchors
         ],
     }
@@ -83,7 +89,13 @@ def to_chunk(node: TextNode) -> Chunk:
         ordinal=held["ordinal"],
         text=node.text,
         anchors=tuple(
-            Anchor(a["document_id"], a["page"], tuple(Box(*box) for box in a["boxes"]), tuple(a["headings"]))
+            Anchor(
+                a["document_id"],
+                a["page"],
+                tuple(Box(*box) for box in a["boxes"]),
+                tuple(a["headings"]),
+                tuple(TimeSpan(*time) for time in a.get("times", ())),
+            )
             for a in held["anchors"]
         ),
         reader=Reader(held["reader"]),

@@ -156,6 +156,11 @@ def _taken(path: str, entry: os.DirEntry[str], device: int, files: dict[str, Sig
     return []
 
 
+def printable(path: str) -> str:
+    """A path that may hold bytes that are no text, as it can be shown."""
+    return path.encode("utf-8", "replace").decode("utf-8")
+
+
 def _above(path: str) -> Iterator[str]:
     """The folders above, the nearest first; the last is ""."""
     while path:

@@ -1,10 +1,11 @@
-"""`--dry-run`: what a watch would do now, and what that would take. Nothing is changed."""
+"""`--dry-run`: what `perito watch` or `perito ingest` would do now, and what that would take. Nothing is changed."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from assistant.core.shapes import DocumentShape
 from compose.backends import open_backend
 from compose.estimates import Estimate, Estimator, History, open_estimator
 from compose.watch.acting import plain_name
+from compose.watch.folder import printable
 from compose.watch.loop import Options, Parts, Told, Watch, open_watch
 from compose.watch.plan import Plan, Put, make_plan
 from compose.watch.survey import MEGABYTE, Survey
@@ -36,9 +38,12 @@ class Entry:
     said: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        return {"action": self.action, "path": self.path, "size": self.size, **estimate_dict(self.estimate)} | {
-            "said": self.said or self.estimate.refused or " ".join(self.estimate.notes)
-        }
+        return {
+            "action": self.action,
+            "path": printable(self.path),
+            "size": self.size,
+            **estimate_dict(self.estimate),
+        } | {"said": self.said or self.estimate.refused or " ".join(self.estimate.notes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,29 @@ async def _read(settings: Settings, parts: Parts, plan: Plan, collection: str) -
         history = History.of(held, await backend.usage(None))
     async with open_estimator(settings, history) as estimator:
         return await _estimated(parts, plan, held, estimator)
+
+
+async def files_manifest(settings: Settings, files: Sequence[Path], collection: str) -> Manifest:
+    """What `perito ingest` would do with ``files``. NotFound or PeritoError where one cannot be read."""
+    from compose.reading import fingerprint
+
+    collection = collection_name(collection)
+    entries: list[Entry] = []
+    async with open_backend(settings, reads=False) as backend:
+        held = await backend.documents(collection, EVERY_DOCUMENT)
+        history = History.of(held, await backend.usage(None))
+    names = {document.sha256: document.name for document in held}
+    async with open_estimator(settings, history) as estimator:
+        for file in files:
+            sha256 = await asyncio.to_thread(fingerprint, file)
+            size = (await asyncio.to_thread(file.stat)).st_size
+            if sha256 in names:
+                entries.append(Entry("known", str(file), size, said=f"The collection holds it as {names[sha256]}."))
+                continue
+            names[sha256] = file.name
+            estimate = await estimator.of(file, file.name)
+            entries.append(Entry("refuse" if estimate.refused else "add", str(file), size, estimate))
+    return Manifest(Path(os.path.commonpath([file.absolute().parent for file in files])), collection, tuple(entries))
 
 
 async def _estimated(parts: Parts, plan: Plan, held: list[DocumentShape], estimator: Estimator) -> list[Entry]:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from compose.estimates import Estimate
 from compose.tables import document_line, reader_mix
+from compose.watch.folder import printable
 from compose.watch.loop import Told
 from compose.watch.manifest import Manifest
 
@@ -26,7 +27,7 @@ def told_line(told: Told) -> str:
     if told.read is not None:
         return document_line(told.read)
     if told.done is None:
-        return told.sentence
+        return printable(told.sentence)
     done = told.done
     said = DEEDS.get(done.deed, done.said or done.deed)
     said = f"renamed, was {said}" if done.deed == "renamed" else said
@@ -38,14 +39,14 @@ def told_dict(told: Told) -> dict[str, Any]:
     if told.read is not None:
         return {"event": "read", "document": told.read.model_dump(mode="json")}
     if told.done is None:
-        return {"event": "trouble" if told.trouble else "note", "message": told.sentence}
+        return {"event": "trouble" if told.trouble else "note", "message": printable(told.sentence)}
     done = told.done
     return {
         "event": done.deed,
         "path": printable(done.path),
         "document": done.document or None,
         "name": done.name or None,
-        "message": done.said or None,
+        "message": printable(done.said) or None,
     }
 
 
@@ -78,8 +79,3 @@ def _figures(estimate: Estimate) -> tuple[str, str, str, str]:
     seconds = "unknown" if estimate.seconds is None else f"{estimate.seconds:,.1f}"
     price = "unknown" if estimate.price is None else f"{estimate.price:,.4f}"
     return f"{estimate.pages:,}", seconds, f"{estimate.visual_tokens:,}", price
-
-
-def printable(path: str) -> str:
-    """A path that may hold bytes that are no text, as it can be shown."""
-    return path.encode("utf-8", "replace").decode("utf-8")

@@ -28,7 +28,7 @@ from compose.backends import Backend, LocalBackend
 from compose.standalone import Perito, open_perito
 from compose.watch import loop, manifest
 from compose.watch.loop import Options, Told, Watch
-from compose.watch.manifest import make_manifest
+from compose.watch.manifest import files_manifest, make_manifest
 from compose.watch.shown import manifest_table
 from tests.compose.commands import Commands
 from tests.documents import shared
@@ -339,3 +339,7 @@ async def test_the_manifest_tells_what_would_change_and_what_it_takes(perito: Pe
     shown.print(manifest_table(made))
     assert "receipt.jpg" in shown.export_text()
     assert held(perito) == before
+    files = [folder / "receipt.jpg", folder / "2031" / "contrato.md", folder / "empty.pdf"]
+    told = await files_manifest(perito.settings, files, "legal")
+    assert [entry.action for entry in told.entries] == ["add", "known", "refuse"]
+    assert (told.folder, told.total.pages) == (folder, 1)
