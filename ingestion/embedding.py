@@ -66,6 +66,7 @@ class Embedding:
                     in_doubt = False
             except Exception as error:  # words are found without vectors; nothing may end the embedding for good
                 log.warning("embedding waits: %s", error, exc_info=not isinstance(error, PeritoError))
+                in_doubt = True  # vectors may have been added and not counted
                 self._wanted.set()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
