@@ -9,6 +9,7 @@ BIN := .venv/bin
 STAMPS := .venv/.stamps
 VENVS := .venvs
 ARGS ?=
+PROCESSES ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # The first Python on the PATH that is one of ours; name another with `make PYTHON=…`.
@@ -97,8 +98,8 @@ fix: $(STAMPS)/dev ## Mend what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: test
-test: $(STAMPS)/dev ## The tests; with CI=true a skipped test is a failure
-	$(BIN)/pytest $(ARGS)
+test: $(STAMPS)/dev ## The tests, files shared out to two processes (PROCESSES=0: one); with CI=true a skipped test is a failure
+	$(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(STAMPS)/dev ## Kills at every step, sleepers, full disks; three workers over PostgreSQL (some minutes)

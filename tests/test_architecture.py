@@ -6,6 +6,7 @@ import-linter holds the directions between packages (pyproject.toml); what it ca
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.metadata
 import re
 import statistics
@@ -29,8 +30,13 @@ def name_of(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
 
 
-def imports(file: Path) -> Iterator[str]:
+@functools.cache
+def imports(file: Path) -> tuple[str, ...]:
     """Every module a file imports, wherever it does so."""
+    return tuple(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

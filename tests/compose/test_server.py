@@ -21,7 +21,7 @@ from compose.standalone import Perito
 from tests.compose.commands import Commands, free_port, wait_ready
 from tests.documents import shared
 
-PAGES = 10  # of the scan that is being read when the server is killed
+PAGES = 6  # of the scan that is being read when the server is killed
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> 
         if process.stderr:
             process.stderr.close()
     with perito.server():
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while time.monotonic() < deadline:
             (document,) = perito("documents", "list", "--json").json["documents"]
             if document["status"] not in ("queued", "reading"):
