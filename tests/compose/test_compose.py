@@ -149,7 +149,7 @@ def test_the_settings_example_is_loadable_and_names_every_key_rightly(monkeypatc
 
 def test_the_settings_example_shows_the_defaults(monkeypatch):
     uncommented = re.sub(r"^# (\w+ = )", r"\1", (COMPOSE / "perito.example.toml").read_text("utf-8"), flags=re.M)
-    suggestions = {("llm", "base_url"), ("llm", "model"), ("vlm", "base_url"), ("vlm", "model")}
+    suggestions = {(section, key) for section in ("llm", "vlm", "transcription") for key in ("base_url", "model")}
     for section, values in tomllib.loads(uncommented).items():
         if not isinstance(values, dict) or section == "auth":
             continue
