@@ -19,10 +19,6 @@ from assistant.core.domain import Block, Box, Word
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-STRETCH_SECONDS = 600.0  # of a recording, for one page
-SHEET_WIDTH, SHEET_MARGIN, SHEET_ROW = 595.0, 42.0, 12.0  # points, of the sheet what is said stands on
-SHEET_COLUMNS = 95
-
 Grey = NDArray[np.uint8]
 """A small grey rendering of a page: rows by columns, 0 black to 255 white."""
 

@@ -7,7 +7,6 @@ is said in its stretch.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from assistant.core.domain import (
@@ -23,7 +22,7 @@ from assistant.core.domain import (
     TimeSpan,
 )
 from assistant.core.ports import Segment, Transcript
-from ingestion.pages import SHEET_COLUMNS, SHEET_MARGIN, SHEET_ROW, SHEET_WIDTH, STRETCH_SECONDS
+from ingestion.speechsheet import MARGIN, ROW, STRETCH_SECONDS, WIDTH, rows_of
 
 DEFAULT_CONFIDENCE = 0.8  # where the endpoint tells none, as for a VLM
 PAUSE_SECONDS = 2.0  # of silence, at which a paragraph ends
@@ -68,7 +67,7 @@ def _page(
             seconds={str(Reader.SPEECH): seconds},
         ),
         seconds=seconds,
-        width=SHEET_WIDTH,
+        width=WIDTH,
         height=height,
         readings=(reading,) if blocks else (),
     )
@@ -91,25 +90,18 @@ def _paragraphs(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
 def _laid_out(paragraphs: Sequence[Sequence[Segment]]) -> tuple[tuple[Block, ...], float]:
     """The paragraphs with their places, an empty row between them; and the sheet's height in points."""
     texts = [" ".join(segment.text for segment in paragraph) for paragraph in paragraphs]
-    rows = [len(sheet_rows(text)) for text in texts]
+    rows = [len(rows_of(text)) for text in texts]
     total = max(FEWEST_ROWS, sum(rows) + len(rows))
-    height = total * SHEET_ROW + 2 * SHEET_MARGIN
+    height = total * ROW + 2 * MARGIN
     blocks: list[Block] = []
     first = 0
     for paragraph, text, count in zip(paragraphs, texts, rows, strict=True):
-        top = SHEET_MARGIN + first * SHEET_ROW
-        box = Box.of(
-            SHEET_MARGIN / SHEET_WIDTH, top / height, 1 - SHEET_MARGIN / SHEET_WIDTH, (top + count * SHEET_ROW) / height
-        )
+        top = MARGIN + first * ROW
+        box = Box.of(MARGIN / WIDTH, top / height, 1 - MARGIN / WIDTH, (top + count * ROW) / height)
         time = TimeSpan.around(segment.time for segment in paragraph)
         blocks.append(Block(BlockKind.PARAGRAPH, text, box, _sure(paragraph), Reader.SPEECH, time=time))
         first += count + 1
     return tuple(blocks), height
-
-
-def sheet_rows(text: str) -> list[str]:
-    """A paragraph's rows."""
-    return textwrap.wrap(text, SHEET_COLUMNS) or [""]
 
 
 def _sure(segments: Sequence[Segment]) -> float:

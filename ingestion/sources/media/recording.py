@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from assistant.core.errors import NotFound, TooLarge, UnsupportedFile
 from assistant.core.settings import LimitSettings
-from ingestion.pages import STRETCH_SECONDS, Page
+from ingestion.pages import Page
 from ingestion.sources.media.lengths import length_of
 from ingestion.sources.sections import HEIGHT, WIDTH
+from ingestion.speechsheet import STRETCH_SECONDS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
