@@ -152,16 +152,23 @@ class Surveyor:
         self, gone: list[str], sight: Sight, known: Mapping[str, KnownFile], troubles: dict[str, str]
     ) -> frozenset[str]:
         """Those of the files ``gone`` that are not lost: ignored by now, out of sight, or on a disk that is away. A
-        disk is there where a file that was on it is seen; its number may have changed since."""
-        here = {file.sign.device for path, file in known.items() if path in sight.files}
+        disk is there where a file that was on it is seen; its number may have changed since. One that has lost all its
+        files at once is taken for another, or empty, in its place."""
+        here = {file.sign.device for path, file in known.items() if path in sight.files} | {0}
+        count = Counter(file.sign.device for file in known.values() if file.sign.device != sight.folders.get(""))
+        emptied = {device for device, files in count.items() if files > 1 and not self._watched.may_be_empty}
         away = [
             path
             for path in gone
-            if known[path].sign.device not in here | {0} and known[path].sign.device != sight.device_around(path)
+            if (device := known[path].sign.device) not in here
+            and (device != sight.device_around(path) or device in emptied)
         ]
-        for folder, count in Counter(path.rpartition("/")[0] for path in away).items():
+        for folder, files in Counter(path.rpartition("/")[0] for path in away).items():
             where = self._watched.root / folder
-            troubles[folder or "."] = f"the disk on which {count} files of {where} were is not mounted; none is removed"
+            troubles[folder or "."] = (
+                f"the disk on which {files} files of {where} were is not mounted, or empty; none is removed. If it is "
+                "meant to be empty, say so with --may-be-empty"
+            )
         hidden = [path for path in gone if sight.is_dark(path) or self._watched.ignored(path)]
         return frozenset([*away, *hidden])
 

@@ -219,7 +219,7 @@ def test_a_folder_that_vanished_or_is_empty_has_lost_nothing(looking: Looking, r
 
 
 def test_files_of_a_disk_that_is_away_are_left_and_known_again_under_another_number(
-    looking: Looking, root: Path
+    looking: Looking, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looking.take_all()
     inner = looking.files["2031/b.txt"]
@@ -231,6 +231,9 @@ def test_files_of_a_disk_that_is_away_are_left_and_known_again_under_another_num
     survey = looking.rested()
     assert survey.left == {"2031/b.txt", "2031/c.txt"}
     assert "not mounted" in survey.troubles["2031"]
+    monkeypatch.setattr(Sight, "device_around", lambda *_: 424242)  # another is in its place
+    assert looking.rested().left == {"2031/b.txt", "2031/c.txt"}
+    monkeypatch.undo()
     (root.parent / "b.txt").rename(root / "2031" / "b.txt")  # it is back: what is gone from it now is gone
     assert [one.document for one in looking.plan().removes] == ["doc of c"]
 
