@@ -178,13 +178,21 @@ class Surveyor:
 
 
 def opened(root: Path, path: str) -> BinaryIO:
-    """A file of the folder, open; OSError where it is none any more. A link in its place is not followed."""
-    descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    file = os.fdopen(descriptor, "rb")
+    """A file of the folder, open; OSError where it is none any more. Links are not followed, wherever on the way they
+    were put since the folder was looked at."""
+    *folders, name = path.split("/")
+    place = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            above, place = place, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+            os.close(above)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        os.close(place)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+        os.close(descriptor)
         raise FileNotFoundError(2, "It is no file any more")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def sign_of(file: BinaryIO) -> Sign:

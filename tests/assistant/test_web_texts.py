@@ -6,18 +6,20 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assistant.core import errors
-from assistant.core.domain import Answer, Box, Citation, Reader
+from assistant.core.domain import Answer, Box, Citation, Reader, TimeSpan
 from assistant.core.errors import PeritoError
+from assistant.core.shapes import CitationShape
 from assistant.web import conversation
 from assistant.web.boxes import PATTERN, read_boxes, write_boxes
 from assistant.web.texts import ENGLISH, SPANISH, SPANISH_REASONS, explain, texts_for, without_links
+from compose.tables import citation_line
 from tests.documents import ROOT
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -115,6 +117,13 @@ def test_numbers_become_links_and_numbers_again() -> None:
 def test_a_source_without_a_page_is_no_link() -> None:
     assert conversation.with_links("See [2].", answer("See [2].", PICTURE)) == "See [2]."
     assert conversation.source_props(answer("", CITED, PICTURE))["items"][-1]["number"] == 1
+
+
+def test_a_source_of_a_recording_shows_its_time() -> None:
+    said = replace(CITED, reader=Reader.SPEECH, time=TimeSpan(723.0, 761.0))
+    items = conversation.source_props(answer("", said, CITED))["items"]
+    assert [item["time"] for item in items] == ["12:03–12:41", ""]
+    assert citation_line(CitationShape.of(said)).startswith("[1] a.pdf, 12:03–12:41 (speech, 90%)")
 
 
 def test_what_was_said_is_remembered_without_links_and_not_for_ever() -> None:

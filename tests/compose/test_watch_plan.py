@@ -14,7 +14,7 @@ from compose.watch.acting import numbered, plain_name
 from compose.watch.folder import Ignored, Sight, Sign, checked_folder, look_into
 from compose.watch.memory import KnownDocument, KnownFile, Memory, sole_watcher
 from compose.watch.plan import Plan, Put, Remove, make_plan
-from compose.watch.survey import Survey, Surveyor, Watched
+from compose.watch.survey import Survey, Surveyor, Watched, opened
 
 SETTLE = 2.0
 
@@ -118,6 +118,20 @@ def test_what_is_not_meant_is_ignored(root: Path, tmp_path: Path) -> None:
     assert not Ignored(["b/*"])("2031/b.txt")
     with pytest.raises(BadRequest, match="empty pattern"):
         Ignored([""])
+
+
+def test_no_link_is_followed_that_was_put_on_the_way_meanwhile(root: Path, tmp_path: Path) -> None:
+    with opened(root, "2031/b.txt") as file:
+        assert file.read() == b"El contrato vence en mayo."
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "b.txt").write_text("El contrato vence en mayo.")
+    shutil.rmtree(root / "2031")
+    (root / "2031").symlink_to(secret)
+    (root / "c.txt").symlink_to(secret / "b.txt")
+    for path in ("2031/b.txt", "c.txt", "none/d.txt", "2031"):
+        with pytest.raises(OSError):
+            opened(root, path)
 
 
 def test_a_moved_file_is_a_rename_also_where_its_name_is_taken_by_a_new_one(looking: Looking, root: Path) -> None:

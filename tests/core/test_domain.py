@@ -25,9 +25,13 @@ from assistant.core.domain import (
     Reader,
     Reading,
     Receipt,
+    TimeSpan,
+    clock,
     collection_name,
 )
 from assistant.core.errors import BadRequest
+from assistant.core.shapes import CitationShape
+from assistant.replies import citation
 
 SIDES = st.floats(allow_nan=False)
 BOXES = st.tuples(*[st.floats(0, 1)] * 4).map(lambda sides: Box.of(*sides))
@@ -149,6 +153,28 @@ def test_a_chunk_is_searched_with_its_headings() -> None:
     assert chunk.headings == ("Contrato", "Renta")
     assert chunk.searchable_text == "Contrato > Renta\n950 € al mes"
     assert dataclasses.replace(chunk, anchors=()).searchable_text == "950 € al mes"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0:00"), (7.9, "0:07"), (723, "12:03"), (3599.99, "59:59"), (3723, "1:02:03")]
+)
+def test_a_moment_is_shown_as_on_a_player(seconds: float, shown: str) -> None:
+    assert clock(seconds) == shown
+
+
+def test_a_chunk_of_a_recording_knows_when_it_is_said() -> None:
+    boxes = (Box(0, 0, 1, 0.1), Box(0, 0.2, 1, 0.3))
+    anchor = Anchor("d1", 2, boxes, times=(TimeSpan(723.0, 741.5), TimeSpan(750.0, 761.2)))
+    chunk = Chunk("c1", "d1", "pleno.mp3", "actas", 2, 0, "Se abre la sesión.", (anchor,), Reader.SPEECH, 0.9)
+    assert str(chunk.time) == "12:03–12:41"
+    assert citation(1, chunk, boxes[:1]).time == TimeSpan(723.0, 741.5)
+    assert citation(1, chunk, ()).time == TimeSpan(723.0, 761.2)
+    cited = citation(1, chunk, boxes)
+    shape = CitationShape.of(cited)
+    assert shape.time is not None
+    assert shape.time.text == "12:03–12:41"
+    assert shape.as_citation() == cited
+    assert dataclasses.replace(chunk, anchors=(Anchor("d1", 2, boxes),)).time is None
 
 
 def test_everything_is_frozen() -> None:
