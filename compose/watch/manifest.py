@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,6 @@ from assistant.core.domain import collection_name
 from assistant.core.errors import TooLarge, TransientError
 from assistant.core.ports import EVERY_DOCUMENT
 from assistant.core.settings import Settings
-from assistant.core.shapes import DocumentShape
 from compose.backends import open_backend
 from compose.estimates import Estimate, Estimator, History, open_estimator
 from compose.watch.acting import plain_name
@@ -95,8 +94,14 @@ async def make_manifest(
         if survey.away:
             raise TransientError(survey.away)
         plan = make_plan(survey, parts.memory.files(), parts.memory.documents(), parts.terms)
-        entries = [*_unread(parts, plan, survey), *await _read(settings, parts, plan, collection_name(collection))]
+        items = [_item(parts, put) for put in plan.puts]
+        entries = [*_unread(parts, plan, survey), *await _read(settings, items, collection_name(collection))]
         return Manifest(parts.watched.root, collection_name(collection), tuple(entries))
+
+
+def _item(parts: Parts, put: Put) -> Item:
+    file = parts.watched.root / put.path
+    return Item(put.path, file, plain_name(put.path), put.found.sign.size, put.found.sha256, bool(put.replaces))
 
 
 def _unread(parts: Parts, plan: Plan, survey: Survey) -> list[Entry]:
@@ -113,58 +118,53 @@ def _unread(parts: Parts, plan: Plan, survey: Survey) -> list[Entry]:
     return [*removed, *renamed, *sorted(waiting, key=lambda entry: entry.path)]
 
 
-async def _read(settings: Settings, parts: Parts, plan: Plan, collection: str) -> list[Entry]:
-    """What would be brought in."""
-    async with open_backend(settings, reads=False) as backend:
-        held = await backend.documents(collection, EVERY_DOCUMENT)
-        history = History.of(held, await backend.usage(None))
-    async with open_estimator(settings, history) as estimator:
-        return await _estimated(parts, plan, held, estimator)
-
-
 async def files_manifest(settings: Settings, files: Sequence[Path], collection: str) -> Manifest:
     """What `perito ingest` would do with ``files``. NotFound or PeritoError where one cannot be read."""
     from compose.reading import fingerprint
 
     collection = collection_name(collection)
-    entries: list[Entry] = []
+    items: list[Item] = []
+    for file in files:
+        sha256 = await asyncio.to_thread(fingerprint, file)
+        items.append(Item(str(file), file, file.name, (await asyncio.to_thread(file.stat)).st_size, sha256))
+    folder = Path(os.path.commonpath([file.absolute().parent for file in files]))
+    return Manifest(folder, collection, tuple(await _read(settings, items, collection)))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file that would be brought in. ``sha256`` is "" for one that is not even read, being too large."""
+
+    path: str
+    file: Path
+    name: str
+    size: int
+    sha256: str
+    replaces: bool = False
+
+
+async def _read(settings: Settings, items: Sequence[Item], collection: str) -> list[Entry]:
+    """What would become of files that are brought in, in their order."""
     async with open_backend(settings, reads=False) as backend:
         held = await backend.documents(collection, EVERY_DOCUMENT)
         history = History.of(held, await backend.usage(None))
-    names = {document.sha256: document.name for document in held}
-    async with open_estimator(settings, history) as estimator:
-        for file in files:
-            sha256 = await asyncio.to_thread(fingerprint, file)
-            size = (await asyncio.to_thread(file.stat)).st_size
-            if sha256 in names:
-                entries.append(Entry("known", str(file), size, said=f"The collection holds it as {names[sha256]}."))
-                continue
-            names[sha256] = file.name
-            estimate = await estimator.of(file, file.name)
-            entries.append(Entry("refuse" if estimate.refused else "add", str(file), size, estimate))
-    return Manifest(Path(os.path.commonpath([file.absolute().parent for file in files])), collection, tuple(entries))
-
-
-async def _estimated(parts: Parts, plan: Plan, held: list[DocumentShape], estimator: Estimator) -> list[Entry]:
-    names = {document.sha256: document.name for document in held}
+    known = {document.sha256: f"The collection holds it as {document.name}." for document in held}
     entries: list[Entry] = []
-    for put in plan.puts:
-        size = put.found.sign.size
-        if put.found.sha256 in names:
-            said = f"The collection holds it as {names[put.found.sha256]}."
-            entries.append(Entry("known", put.path, size, said=said))
-            continue
-        names[put.found.sha256] = plain_name(put.path)
-        estimate = await _estimate(parts, put, estimator)
-        action: Action = "refuse" if estimate.refused else "change" if put.replaces else "add"
-        entries.append(Entry(action, put.path, size, estimate))
-        await asyncio.sleep(0)
+    async with open_estimator(settings, history) as estimator:
+        for item in items:
+            entry = await _entry(item, known, estimator, settings.limits.upload_mb)
+            entries.append(entry)
+            if entry.action != "refuse":
+                known.setdefault(item.sha256, f"It is the same as {item.path}.")
     return entries
 
 
-async def _estimate(parts: Parts, put: Put, estimator: Estimator) -> Estimate:
-    most = parts.watched.upload_mb
-    if not put.found.sha256:
-        size = put.found.sign.size // MEGABYTE
-        return Estimate(refused=str(TooLarge(f"It has {size} MB; the limit is {most} MB")))
-    return await estimator.of(parts.watched.root / put.path, plain_name(put.path))
+async def _entry(item: Item, known: Mapping[str, str], estimator: Estimator, most_mb: int) -> Entry:
+    if not item.sha256:
+        refused = str(TooLarge(f"It has {item.size // MEGABYTE} MB; the limit is {most_mb} MB"))
+        return Entry("refuse", item.path, item.size, Estimate(refused=refused))
+    if item.sha256 in known:
+        return Entry("known", item.path, item.size, said=known[item.sha256])
+    estimate = await estimator.of(item.file, item.name)
+    action: Action = "refuse" if estimate.refused else "change" if item.replaces else "add"
+    return Entry(action, item.path, item.size, estimate)

@@ -339,7 +339,10 @@ async def test_the_manifest_tells_what_would_change_and_what_it_takes(perito: Pe
     shown.print(manifest_table(made))
     assert "receipt.jpg" in shown.export_text()
     assert held(perito) == before
-    files = [folder / "receipt.jpg", folder / "2031" / "contrato.md", folder / "empty.pdf"]
-    told = await files_manifest(perito.settings, files, "legal")
-    assert [entry.action for entry in told.entries] == ["add", "known", "refuse"]
+    shutil.copy(folder / "receipt.jpg", folder / "again.jpg")
+    names = ("receipt.jpg", "again.jpg", "2031/contrato.md", "empty.pdf", "empty.pdf")
+    told = await files_manifest(perito.settings, [folder / name for name in names], "legal")
+    assert [entry.action for entry in told.entries] == ["add", "known", "known", "refuse", "refuse"]
+    assert told.entries[1].said == f"It is the same as {folder / 'receipt.jpg'}."
+    assert told.entries[2].said == "The collection holds it as 2031 › contrato.md."
     assert (told.folder, told.total.pages) == (folder, 1)
