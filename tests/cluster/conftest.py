@@ -7,9 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.shared import Shared
+from tests.cluster.table import Tables
 from tests.cluster.trials import papers
 from tests.postgres import Cluster, postgres  # noqa: F401 - a fixture
 from tests.qdrantdouble import QdrantDouble, serving
+
+
+@pytest.fixture(scope="session")
+def tables() -> Iterator[Tables]:
+    tables = Tables()
+    yield tables
+    tables.print()
 
 
 @pytest.fixture(scope="session")

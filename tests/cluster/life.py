@@ -135,7 +135,7 @@ SCAN = {"scan": [_hand_in("recibo.tiff"), _wait]}
 CLUSTER = {
     "accept": [_hand_in("acta.pdf"), _hand_in("cartas.zip")],
     "work": [_wait],
-    "alone": [_hand_in("tomo.pdf"), _hand_in("boe.pdf"), _hand_in("recibo.tiff"), _hand_in("cartas.zip"), _wait],
+    "alone": [_hand_in("tomo.pdf"), _hand_in("recibo.tiff"), _hand_in("cartas.zip"), _wait],
     "all": [
         *ACTS["read"],
         *ACTS["unpack"],

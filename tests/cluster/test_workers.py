@@ -25,10 +25,10 @@ from tests.cluster.test_partitions import until
 from tests.cluster.trials import played
 from tests.compose.commands import Commands, end
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LEASE_SECONDS = 3
-PAPERS = ("tomo.pdf", "boe.pdf", "recibo.tiff", "cartas.zip")
+PAPERS = ("tomo.pdf", "recibo.tiff", "cartas.zip")
 MID_DOCUMENT = """
     SELECT workers.pid, documents.id FROM jobs JOIN documents ON documents.id = jobs.document_id
     JOIN workers ON workers.id = jobs.worker WHERE documents.name = %s AND documents.pages_done > 0"""
@@ -49,14 +49,15 @@ class Site:
     workers: list[subprocess.Popen[str]]
 
     def hire(self) -> subprocess.Popen[str]:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.cluster.traced", str(self.notes)],
-            stdout=subprocess.DEVNULL,
-            stderr=self.notes.with_suffix(".log").open("a"),
-            text=True,
-            env=self.perito.environment | self.variables,
-            start_new_session=True,
-        )
+        with self.notes.with_suffix(".log").open("a") as log:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "tests.cluster.traced", str(self.notes)],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                text=True,
+                env=self.perito.environment | self.variables,
+                start_new_session=True,
+            )
         self.workers.append(worker)
         return worker
 
@@ -76,12 +77,12 @@ class Site:
 
     def found_mid_document(self, name: str) -> subprocess.Popen[str]:
         """The worker that is reading ``name``, once it has kept a page of it."""
-        assert until(lambda: bool(self.asked(MID_DOCUMENT, name)), 90), self.log
+        assert until(lambda: bool(self.asked(MID_DOCUMENT, name)), 240), self.log
         ((pid, _),) = self.asked(MID_DOCUMENT, name)
         return next(worker for worker in self.workers if worker.pid == pid)
 
     def settles(self) -> bool:
-        return until(lambda: self.asked(UNSETTLED) == [(0,)], 120)
+        return until(lambda: self.asked(UNSETTLED) == [(0,)], 240)
 
     @property
     def log(self) -> str:
@@ -100,7 +101,7 @@ def site(shared: Shared, tmp_path: Path) -> Iterator[Site]:
         try:
             for _ in range(3):
                 site.hire()
-            assert until(lambda: len(site.at_work()) == 3, 90), site.log
+            assert until(lambda: len(site.at_work()) == 3, 240), site.log
             yield site
         finally:
             for worker in site.workers:
