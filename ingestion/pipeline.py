@@ -77,9 +77,10 @@ class Pipeline:
         skip: Collection[int] = (),
         turn: Turn | None = None,
         goes_on: Callable[[], bool] = lambda: True,
+        marked: Collection[int] = (),
     ) -> AsyncGenerator[PageReading]:
         """All pages but those in ``skip``, each as soon as it is read; once ``goes_on`` says no, only those that were
-        begun. What opening the file raises."""
+        begun. Of those in ``marked`` a person said that they were misread. What opening the file raises."""
         turn = turn or Turn()
         about = await asyncio.wrap_future(file.about)
         if about.seconds is not None:
@@ -92,7 +93,7 @@ class Pipeline:
             for number in numbers:
                 if not goes_on():
                     break
-                pending.add(asyncio.create_task(self.read_page(file, number, turn)))
+                pending.add(asyncio.create_task(self.read_page(file, number, turn, number in marked)))
                 if len(pending) >= self._in_flight:
                     done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                     for task in sorted(done, key=lambda task: task.result().number):
@@ -113,11 +114,18 @@ class Pipeline:
             if endpoint is not None:
                 await endpoint.aclose()
 
-    async def read_page(self, file: OpenFile, number: int, turn: Turn | None = None) -> PageReading:
+    @property
+    def has_better_reader(self) -> bool:
+        """Whether there is one for what a person marks as misread."""
+        return self._vlm is not None
+
+    async def read_page(
+        self, file: OpenFile, number: int, turn: Turn | None = None, marked: bool = False
+    ) -> PageReading:
         """One page, whatever happens: what cannot be read comes back FAILED with the reason."""
         started = time.perf_counter()
         try:
-            reading = await self._read(file, await asyncio.wrap_future(file.look(number)), turn or Turn())
+            reading = await self._read(file, await asyncio.wrap_future(file.look(number)), turn or Turn(), marked)
         except PeritoError as error:
             reading = failed_page(number, str(error))
         except Exception as error:  # a library's bug on one page must not cost the document
@@ -125,13 +133,16 @@ class Pipeline:
             reading = failed_page(number, f"This page could not be read: {type(error).__name__}: {error}")
         return replace(reading, seconds=time.perf_counter() - started)
 
-    async def _read(self, file: OpenFile, page: FirstLook, turn: Turn) -> PageReading:
+    async def _read(self, file: OpenFile, page: FirstLook, turn: Turn, marked: bool) -> PageReading:
         draft = await self._read_cheaply(file, page, turn)
-        judgement = judge_page(page.plan, draft.blocks, draft.readings, self._settings.triage)
+        judgement = self._judged(page, draft, marked)
         if judgement.wants_vlm and self._vlm is not None:
             async with self._asked.place(turn):
-                draft, judgement = await self._read_expensively(self._vlm, file, page, draft, judgement)
+                draft, judgement = await self._read_expensively(self._vlm, file, page, draft, judgement, marked)
         return published_page(page, draft, judgement)
+
+    def _judged(self, page: FirstLook, draft: Draft, marked: bool) -> Judgement:
+        return judge_page(page.plan, draft.blocks, draft.readings, self._settings.triage, marked=marked)
 
     async def _hear(
         self, file: OpenFile, about: About, skip: Collection[int], goes_on: Callable[[], bool]
@@ -175,7 +186,7 @@ class Pipeline:
         return await asyncio.wrap_future(file.render(page.number, self._settings.ocr.dpi))
 
     async def _read_expensively(
-        self, vlm: ImageReader, file: OpenFile, page: FirstLook, draft: Draft, judgement: Judgement
+        self, vlm: ImageReader, file: OpenFile, page: FirstLook, draft: Draft, judgement: Judgement, marked: bool
     ) -> tuple[Draft, Judgement]:
         """Let the VLM read what the cheap readers could not; where it fails, their reading stands. The page is drawn
         again: its picture must not wait for the VLM in memory."""
@@ -192,7 +203,7 @@ class Pipeline:
         if not reading.blocks or (regions and not answered):
             return draft, replace(judgement, reason=f"{judgement.reason} {reading.note}".strip())
         draft = replace(draft, blocks=replace_regions(draft.blocks, reading.blocks, answered))
-        return draft, judge_page(page.plan, draft.blocks, draft.readings, self._settings.triage)
+        return draft, self._judged(page, draft, marked)
 
 
 def failed_page(number: int, error: str) -> PageReading:

@@ -127,7 +127,8 @@ class Runner:
             return
         cuts = self._cuts_of(run.claim)
         with self._files.open(path, name=document.name) as file:
-            pages = self._pipeline.read_document(file, done, run.turn, run.goes_on)
+            marked = await asyncio.to_thread(self._catalogue.marked, document.id) if document.has_looks else ()
+            pages = self._pipeline.read_document(file, done, run.turn, run.goes_on, marked)
             async with contextlib.aclosing(pages):
                 async for page in pages:
                     document = await to_its_end(self._publish, run.claim, page, cuts)

@@ -164,7 +164,13 @@ class Worker:
     async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
         """See ``Ingestion.correct``."""
         correction = replace(correction, by=access.user, at=datetime.now(UTC))
-        return await self._change(document_id, access, lambda: self._catalogue.correct(document_id, correction, access))
+        document = await asyncio.to_thread(self._catalogue.document, document_id, access)
+        again = document.has_looks and self._pipeline.has_better_reader
+
+        def correct() -> Document:
+            return self._catalogue.correct(document_id, correction, access, read_marked=again)
+
+        return await self._change(document_id, access, correct)
 
     async def withdraw_correction(self, document_id: str, correction_id: int, access: Access) -> Document:
         """See ``Ingestion.withdraw_correction``."""

@@ -22,6 +22,7 @@ from PIL.Image import Image
 
 from assistant.core.corrections import corrected
 from assistant.core.domain import (
+    WHOLE_PAGE,
     Access,
     Anchor,
     Block,
@@ -45,6 +46,7 @@ from assistant.core.domain import (
     Urgency,
     Usage,
     UsageTotal,
+    Word,
     collection_name,
 )
 from assistant.core.errors import AccessDenied, NotFound
@@ -542,3 +544,28 @@ class FakeQueue:
 
     def _job(self, document: Document) -> Job:
         return Job(document, JobState.DONE, Urgency.PROGRAM)
+
+
+class ScriptedReader:
+    """An ImageReader that answers as told and remembers the pictures it was shown."""
+
+    def __init__(self, answer: Reading | Exception) -> None:
+        self.answer = answer
+        self.shown: list[tuple[tuple[int, int], tuple[Box, ...]]] = []
+
+    async def read(self, image: Image, regions: Sequence[Box] = ()) -> Reading:
+        self.shown.append((image.size, tuple(regions)))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def structure(self, image: Image, words: Sequence[Word]) -> Reading:
+        return await self.read(image)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def vlm_reading(*texts: str, note: str = "") -> Reading:
+    blocks = tuple(Block(BlockKind.HANDWRITING, text, WHOLE_PAGE, 0.9, Reader.VLM) for text in texts)
+    return Reading(Reader.VLM, blocks, 0.9 if blocks else 0.0, 0.5, visual_tokens=1500, note=note)

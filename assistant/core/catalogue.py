@@ -31,9 +31,10 @@ from assistant.core.domain import (
     Usage,
     UsageTotal,
 )
+from assistant.core.enclosures import above, found_again, is_sole_part, note_enclosure, sole_family
 from assistant.core.errors import BadRequest, NotFound
 from assistant.core.ports import EVERY_DOCUMENT, DocumentQuery
-from assistant.core.queue import Lease, SqlQueue, anew_job, job_of, new_job, requeue_job, require_lease
+from assistant.core.queue import Lease, SqlQueue, anew_job, job_of, new_job, page_again, requeue_job, require_lease
 from assistant.core.records import (
     Row,
     correction_of,
@@ -42,6 +43,7 @@ from assistant.core.records import (
     document_of,
     document_row,
     folded,
+    no_document,
     page_of,
     page_row,
     plain_text,
@@ -96,10 +98,10 @@ class SqlCatalogue:
             row = document_row(document, blob)
             same = (documents.c.collection == row["collection"]) & (documents.c.sha256 == row["sha256"])
             if found := _first(connection, select(documents).where(same)):
-                return document_of(_found_again(connection, found, document.parent)), False
+                return document_of(found_again(connection, found, document.parent)), False
             row["version"] = 1 + _highest_version(connection, row["collection"], row["name"])
             connection.execute(insert(documents).values(row))
-            _note_enclosure(connection, document.parent, document.id)
+            note_enclosure(connection, document.parent, document.id)
             new_job(connection, document.id, urgency, self._database.is_sqlite)
             return document_of(row), True
 
@@ -165,7 +167,7 @@ class SqlCatalogue:
             self._database.lock(connection, lock_key(collection))
             if _theirs(connection, document_id, access)["collection"] == collection:
                 return []
-            family = [document_id, *_sole_family(connection, document_id)]
+            family = [document_id, *sole_family(connection, document_id)]
             return [_moved(connection, one, collection, access) for one in family]
 
     def rename(self, document_id: str, name: str, access: Access) -> list[Document]:
@@ -179,7 +181,7 @@ class SqlCatalogue:
         with self._database.writing(durable=True) as connection:
             self._database.lock(connection, lock_key(collection))
             former = _theirs(connection, document_id, access)["name"]
-            family = [document_id, *_sole_family(connection, document_id)]
+            family = [document_id, *sole_family(connection, document_id)]
             renamed = (_renamed(connection, one, former, plain_text(name), access) for one in family)
             return [document for document in renamed if document is not None]
 
@@ -204,7 +206,7 @@ class SqlCatalogue:
         """NotFound."""
         found = self._jobs(access, documents.c.id == document_id)
         if not found:
-            raise _no_document(document_id)
+            raise no_document(document_id)
         return found[0]
 
     def delete_document(self, document_id: str, access: Access) -> Sequence[str]:
@@ -216,7 +218,7 @@ class SqlCatalogue:
         with self._database.writing(durable=True) as connection:
             row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
             if row is None:
-                raise _no_document(document_id)
+                raise no_document(document_id)
             connection.execute(delete(documents).where(documents.c.id == document_id))  # its enclosures go with it
             other = select(func.min(enclosures.c.parent_id)).where(enclosures.c.document_id == documents.c.id)
             moved = update(documents).where(documents.c.parent == document_id)
@@ -234,12 +236,12 @@ class SqlCatalogue:
 
     def sole_parts(self, document_id: str) -> list[Document]:
         """Those of its parts that were found nowhere else, nor handed in by themselves: they go when it goes."""
-        return self._documents(select(documents).where(_is_sole_part(document_id)))
+        return self._documents(select(documents).where(is_sole_part(document_id)))
 
     def ancestors(self, document_id: str) -> list[str]:
         """Ids of the document's parent, its parent's, and so on."""
         with self._database.reading() as connection:
-            return _above(connection, document_id)
+            return above(connection, document_id)
 
     def family(self, document_id: str) -> tuple[int, int]:
         """How many documents were found in a document, in those, and so on; and their bytes together."""
@@ -348,9 +350,17 @@ class SqlCatalogue:
         with self._database.reading() as connection:
             return corrected(page, _corrections(connection, document_id, [page.number]))
 
-    def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
+    def marked(self, document_id: str) -> frozenset[int]:
+        """The pages on which somebody marked a block as misread and nobody said what stands there. For the worker."""
+        query = select(corrections.c.page).where(corrections.c.document_id == document_id, corrections.c.text.is_(None))
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def correct(
+        self, document_id: str, correction: Correction, access: Access, *, read_marked: bool = False
+    ) -> Document:
         """Keep ``correction`` in the place of the one before it; the document is queued, to be published anew, where
-        its text changes. NotFound."""
+        its text changes, and with ``read_marked`` to have its page read again where it is a mark. NotFound."""
         with self._database.writing(durable=True) as connection:
             row = _theirs(connection, document_id, access)
             before = [
@@ -360,6 +370,8 @@ class SqlCatalogue:
             ]
             connection.execute(delete(corrections).where(corrections.c.id.in_([one.id for one in before])))
             connection.execute(insert(corrections).values(correction_row(document_id, correction)))
+            if correction.text is None and read_marked:
+                return page_again(connection, document_id, correction.page)
             changes = any(one.text is not None for one in [*before, correction])
             return _published_anew(connection, row) if changes else document_of(row)
 
@@ -412,14 +424,14 @@ class SqlCatalogue:
         with self._database.reading() as connection:
             row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
         if row is None:
-            raise _no_document(document_id)
+            raise no_document(document_id)
         return row
 
     def _update(self, document_id: str, *, durable: bool = False, **values: Any) -> None:
         with self._database.writing(durable=durable) as connection:
             changed = connection.execute(update(documents).where(documents.c.id == document_id).values(values))
             if not changed.rowcount:
-                raise _no_document(document_id)
+                raise no_document(document_id)
 
     def _all_pages(self, document_id: str, access: Access, first: int) -> Iterator[PageReading]:
         last = first - 1
@@ -466,46 +478,15 @@ def _locked(connection: Connection, document_id: str) -> Row:
     """The document's row, kept from other writers until the transaction ends. NotFound."""
     row = _first(connection, select(documents).where(documents.c.id == document_id).with_for_update())
     if row is None:
-        raise _no_document(document_id)
+        raise no_document(document_id)
     return row
-
-
-def _found_again(connection: Connection, row: Row, parent: str | None) -> Row:
-    """A document that is there already, met once more: in ``parent``, or handed in by itself (None)."""
-    _note_enclosure(connection, parent, row["id"])
-    if parent is not None or row["parent"] is None:
-        return row
-    connection.execute(update(documents).where(documents.c.id == row["id"]).values(parent=None))
-    return {**row, "parent": None}
-
-
-def _above(connection: Connection, document_id: str) -> list[str]:
-    found: list[str] = []
-    above = connection.scalar(select(documents.c.parent).where(documents.c.id == document_id))
-    while above is not None and above not in (document_id, *found):
-        found.append(above)
-        above = connection.scalar(select(documents.c.parent).where(documents.c.id == above))
-    return found
-
-
-def _note_enclosure(connection: Connection, parent: str | None, document_id: str) -> None:
-    """Note that a document was found in another; a file that holds itself, or what it lies in, does not count.
-    NotFound when the other is gone."""
-    if parent is None or parent == document_id or document_id in _above(connection, parent):
-        return
-    if _first(connection, select(documents.c.id).where(documents.c.id == parent)) is None:
-        raise _no_document(parent)
-    link = {"parent_id": parent, "document_id": document_id}
-    known = select(enclosures).where(enclosures.c.parent_id == parent, enclosures.c.document_id == document_id)
-    if _first(connection, known) is None:
-        connection.execute(insert(enclosures).values(link))
 
 
 def _theirs(connection: Connection, document_id: str, access: Access) -> Row:
     """As ``_locked``, of a document that they may see. NotFound."""
     row = _locked(connection, document_id)
     if not access.allows(row["collection"]):
-        raise _no_document(document_id)
+        raise no_document(document_id)
     return row
 
 
@@ -515,24 +496,6 @@ def _settled(connection: Connection, document_id: str, access: Access) -> Row:
     if not DocumentStatus(row["status"]).is_final:
         raise BadRequest(f"{row['name']} is still being read", "Try again when it has been read")
     return row
-
-
-def _is_sole_part(document_id: str) -> ColumnElement[bool]:
-    elsewhere = select(enclosures.c.parent_id).where(
-        enclosures.c.document_id == documents.c.id, enclosures.c.parent_id != document_id
-    )
-    return (documents.c.parent == document_id) & ~elsewhere.exists()
-
-
-def _sole_family(connection: Connection, document_id: str) -> list[str]:
-    """Ids of its sole parts, of theirs, and so on."""
-    found: list[str] = []
-    level = [document_id]
-    while level:
-        inner = [connection.scalars(select(documents.c.id).where(_is_sole_part(one))) for one in level]
-        level = [one for ids in inner for one in ids if one not in (document_id, *found)]
-        found += level
-    return found
 
 
 def _moved(connection: Connection, document_id: str, collection: str, access: Access) -> Document:
@@ -591,9 +554,3 @@ def _is_used(connection: Connection, blob: str) -> bool:
         select(elements.c.id).where(elements.c.type == "image", elements.c.objectKey.endswith(f"/{blob}")).limit(1)
     )
     return _first(connection, document) is not None or _first(connection, picture) is not None
-
-
-def _no_document(document_id: str) -> NotFound:
-    return NotFound(
-        f"There is no document {plain_text(document_id)[:80]}", "See the list of documents for what there is"
-    )

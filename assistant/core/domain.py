@@ -296,6 +296,11 @@ class Document:
     created: datetime | None = None
     parent: str | None = None  # the document it was found in (a mail, an archive), unless it was handed in by itself
 
+    @property
+    def has_looks(self) -> bool:
+        """Whether its pages look as their author or a camera made them; others are drawn by us."""
+        return self.media_type == "application/pdf" or self.media_type.startswith("image/")
+
 
 @dataclass(frozen=True, slots=True)
 class Correction:

@@ -359,8 +359,9 @@ class Ingestion(Protocol):
         ...
 
     async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
-        """Let a block say what a person says it says, or mark it as misread (no text); the whole is published
-        anew. The correction of the same place before it is replaced. NotFound."""
+        """Let a block say what a person says it says, or mark it as misread (no text): then the page is read again
+        where there is a better reader for it. The whole is published anew. The correction of the same place
+        before it is replaced. NotFound."""
         ...
 
     async def withdraw_correction(self, document_id: str, correction_id: int, access: Access) -> Document:

@@ -17,8 +17,8 @@ from sqlalchemy import Connection, Select, case, delete, func, insert, select, t
 
 from assistant.core.database import Database
 from assistant.core.domain import Document, DocumentStatus, Job, JobState, PageStatus, Urgency, WorkerSign
-from assistant.core.errors import LeaseLost, NotFound
-from assistant.core.records import Row, document_changes, document_of, plain_text
+from assistant.core.errors import LeaseLost
+from assistant.core.records import Row, document_changes, document_of, no_document, plain_text
 from assistant.core.tables import documents, jobs, pages, switches, workers
 
 ENDED = (JobState.DONE.value, JobState.FAILED.value, JobState.CANCELLED.value)
@@ -343,6 +343,16 @@ def requeue_job(connection: Connection, document_id: str) -> None:
     _set(connection, document_id, {"pages_before": 0})
 
 
+def page_again(connection: Connection, document_id: str, number: int) -> Document:
+    """Let one page be read again, whoever has the document now; the others stand. NotFound."""
+    anew_job(connection, document_id)
+    page = (pages.c.document_id == document_id) & (pages.c.number == number)
+    connection.execute(update(pages).where(page).values(stale=True))
+    changes = _counted(connection, document_id) | {"status": DocumentStatus.QUEUED.value, "error": ""}
+    connection.execute(update(documents).where(documents.c.id == document_id).values(changes))
+    return document_of(_document_row(connection, document_id))
+
+
 def require_lease(connection: Connection, lease: Lease) -> Row:
     """The job's row, which nobody else changes before this transaction ends. LeaseLost, NotFound."""
     row = _locked(connection, lease.document_id)
@@ -385,14 +395,14 @@ def _set(connection: Connection, document_id: str, values: Mapping[str, Any]) ->
 def _locked(connection: Connection, document_id: str) -> Row:
     row = _first(connection, select(jobs).where(jobs.c.document_id == document_id).with_for_update())
     if row is None:
-        raise NotFound(f"There is no document {document_id}", "See the list of documents for what there is")
+        raise no_document(document_id)
     return row
 
 
 def _document_row(connection: Connection, document_id: str) -> Row:
     row = _first(connection, select(documents).where(documents.c.id == document_id))
     if row is None:
-        raise NotFound(f"There is no document {document_id}", "See the list of documents for what there is")
+        raise no_document(document_id)
     return row
 
 

@@ -27,6 +27,7 @@ from assistant.core.domain import (
     Receipt,
     Usage,
 )
+from assistant.core.errors import NotFound
 
 Row = Mapping[str, Any]
 
@@ -38,6 +39,13 @@ _RECEIPT = TypeAdapter(Receipt)
 def plain_text(text: str) -> str:
     """``text`` as a text column can hold it."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def no_document(document_id: str) -> NotFound:
+    """The same for what is not there and for what somebody may not see."""
+    return NotFound(
+        f"There is no document {plain_text(document_id)[:80]}", "See the list of documents for what there is"
+    )
 
 
 def folded(name: str) -> str:

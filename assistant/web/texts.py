@@ -84,6 +84,7 @@ SPANISH_REASONS = {
     "It holds a figure.": "Contiene una figura.",
     "It holds a drawing or a chart.": "Contiene un dibujo o un gráfico.",
     "It holds a picture.": "Contiene una imagen.",
+    "Somebody marked it as misread.": "Alguien la marcó como mal leída.",
     "Good enough.": "Suficiente.",
 }
 

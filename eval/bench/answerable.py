@@ -30,7 +30,8 @@ def run(documents: Path) -> Table:
         ]
     notes = ("From the POST to the event that page 1 is published; then one question must cite the document.",)
     columns = ("dropped", "goal s", "answerable after s", "cited")
-    return Table("answerable", "Drop to answerable (a server with nothing else to do)", columns, rows, notes, "4 s and 6 s")
+    title = "Drop to answerable (a server with nothing else to do)"
+    return Table("answerable", title, columns, rows, notes, "4 s and 6 s")
 
 
 def _pdf(path: Path, pages: list[Image.Image]) -> Path:

@@ -24,8 +24,11 @@ class Judgement:
     decisions: tuple[Decision, ...] = ()
 
 
-def judge_page(plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading], settings: TriageSettings) -> Judgement:
-    """The judgement of what was read. A VLM's reading, once there is one, settles the page."""
+def judge_page(
+    plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading], settings: TriageSettings, *, marked: bool = False
+) -> Judgement:
+    """The judgement of what was read. A VLM's reading, once there is one, settles the page. ``marked``: a person said
+    that the page was misread, which no score of a reader outweighs."""
     if plan.route is Reader.NONE:
         return Judgement(PageStatus.BLANK, 1.0, reason=plan.reason)
     if not _letters(blocks):
@@ -34,8 +37,11 @@ def judge_page(plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading],
     done = any(reading.reader is Reader.VLM and reading.blocks for reading in readings)
     decisions = _ocr_decisions(ocr, settings) if ocr and (plan.route is Reader.OCR or ocr.blocks) else []
     decisions += _figure_decisions(plan, blocks, settings)
+    if marked:
+        decisions.append(Decision(_MARKED, 1.0, 0.0, Reader.VLM, "Somebody marked it as misread."))
     wants = [decision for decision in decisions if decision.outcome == Reader.VLM]
-    doubtful = [decision for decision in wants if decision.question in _DOUBTS and plan.route is Reader.OCR]
+    doubts = (_MARKED, *_DOUBTS) if plan.route is Reader.OCR else (_MARKED,)
+    doubtful = [decision for decision in wants if decision.question in doubts]
     confidence = _confidence(blocks)
     if done:
         confident = confidence >= settings.ocr_min_confidence
@@ -52,7 +58,7 @@ def judge_page(plan: Plan, blocks: Sequence[Block], readings: Sequence[Reading],
 
 
 _CONFIDENT, _WEAK, _INK, _HAND = "OCR sure?", "weak lines few?", "all ink explained?", "handwriting?"
-_MERGED, _FIGURE = "merged cells?", "figure?"
+_MERGED, _FIGURE, _MARKED = "merged cells?", "figure?", "marked as misread?"
 _DOUBTS = (_CONFIDENT, _WEAK, _HAND)
 
 

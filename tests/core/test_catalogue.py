@@ -120,6 +120,7 @@ def test_it_is_the_kernels_catalogue(catalogue: SqlCatalogue) -> None:
 WRITES = {"claim_document", "update_document", "count_chunks", "put_page", "record"}
 FOR_THE_WORKER = {
     "corrected",
+    "marked",
     "older_versions",
     "pages_done",
     "blob_in_use",

@@ -15,6 +15,8 @@ from assistant.core.ports import SearchQuery, Upload
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
 from ingestion.pipeline import Pipeline
+from tests.fakes import ScriptedReader, vlm_reading
+from tests.ingestion.pdfs import PdfPage, text_at, write_pdf
 
 ALL = Access("ana", None)
 TEXT = "La renta mensual es de 1.250 eur0s.\n\nEl contrato vence el 31 de diciembre de 2027.\n"
@@ -118,3 +120,43 @@ async def test_a_mark_without_a_text_changes_nothing_that_is_found(perito: Perit
     assert "eur0s" in found(perito, "renta")[0]
     with pytest.raises(BadRequest):
         await perito.worker.move(document.id, " ", ALL)
+
+
+async def test_the_page_of_a_mark_is_read_by_the_better_reader_and_no_other(perito: Perito, tmp_path: Path) -> None:
+    words = ("The first page speaks of apples.", "The second page speaks of pe@rs.", "The third page speaks of plums.")
+    path = write_pdf(tmp_path / "fruit.pdf", [PdfPage(text_at(72, 700, f"{line} " * 2)) for line in words])
+    submission = await perito.worker.submit(Upload(path, "fruit.pdf", "legal"), ALL)
+    document = await ended(perito, submission.document.id)
+    assert document.readers == {"text": 3}
+    block = perito.catalogue.page(document.id, 2, ALL).blocks[0]
+    mark = Correction(2, block.bbox, None, block.text)
+    await perito.worker.correct(document.id, mark, ALL)  # there is no better reader: nothing is read again
+    assert perito.catalogue.document(document.id, ALL).status is DocumentStatus.COMPLETE
+
+    expert = ScriptedReader(vlm_reading("The second page speaks of pears."))
+    perito.worker._pipeline._vlm = expert  # pyright: ignore[reportPrivateUsage]
+    queued = await perito.worker.correct(document.id, mark, ALL)
+    assert (queued.status, queued.pages_done) == (DocumentStatus.QUEUED, 2)
+    after = await ended(perito, document.id)
+    assert (after.status, after.readers) == (DocumentStatus.COMPLETE, {"text": 2, "vlm": 1})
+    assert len(expert.shown) == 1
+    assert "pears" in found(perito, "pears")[0]
+    assert not any("pe@rs" in text for text in found(perito, "pears"))
+    page = perito.catalogue.page(document.id, 2, ALL)
+    assert "marked as misread?" in [decision.question for decision in page.receipt.decisions]
+
+    await perito.worker.reread(document.id, ALL)  # the mark outlives the reading
+    assert (await ended(perito, document.id)).readers == {"text": 2, "vlm": 1}
+    assert len(expert.shown) == 2
+
+
+async def test_a_text_of_ours_is_not_looked_at_for_a_mark(perito: Perito, tmp_path: Path) -> None:
+    """A text file's page is drawn by us: no reader can see more on it than the file says."""
+    document = await taken_in(perito, tmp_path)
+    expert = ScriptedReader(vlm_reading("Something else."))
+    perito.worker._pipeline._vlm = expert  # pyright: ignore[reportPrivateUsage]
+    block = perito.catalogue.page(document.id, 1, ALL).blocks[0]
+    await perito.worker.correct(document.id, Correction(1, block.bbox, None, block.text), ALL)
+    await perito.worker.reread(document.id, ALL)
+    assert (await ended(perito, document.id)).readers == {"text": 1}
+    assert expert.shown == []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from PIL.Image import Image
 
-from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, PageReading, PageStatus, Reader, Reading, Word
+from assistant.core.domain import WHOLE_PAGE, Block, BlockKind, Box, PageReading, PageStatus, Reader, Reading
 from assistant.core.errors import EndpointDown, Misconfigured, UnreadableFile, WorkerDied
 from assistant.core.settings import load_settings
 from ingestion.firstlook import FirstLook
@@ -19,31 +18,7 @@ from ingestion.pipeline import Draft, Pipeline, StructuringReader
 from ingestion.readers.ocr import OcrReader
 from ingestion.triage import Judgement
 from tests.documents import shared
-
-
-class ScriptedReader:
-    """An ImageReader that answers as told and remembers the pictures it was shown."""
-
-    def __init__(self, answer: Reading | Exception) -> None:
-        self.answer = answer
-        self.shown: list[tuple[tuple[int, int], tuple[Box, ...]]] = []
-
-    async def read(self, image: Image, regions: Sequence[Box] = ()) -> Reading:
-        self.shown.append((image.size, tuple(regions)))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    async def structure(self, image: Image, words: Sequence[Word]) -> Reading:
-        return await self.read(image)
-
-    async def aclose(self) -> None:
-        pass
-
-
-def vlm_reading(*texts: str, note: str = "") -> Reading:
-    blocks = tuple(Block(BlockKind.HANDWRITING, text, WHOLE_PAGE, 0.9, Reader.VLM) for text in texts)
-    return Reading(Reader.VLM, blocks, 0.9 if blocks else 0.0, 0.5, visual_tokens=1500, note=note)
+from tests.fakes import ScriptedReader, vlm_reading
 
 
 async def read(path: Path, ocr: StructuringReader, vlm: ScriptedReader | None = None) -> list[PageReading]:
@@ -124,7 +99,7 @@ async def test_regions_that_got_no_answer_keep_what_the_ocr_read() -> None:
         page = file.look(1).result()
         draft = Draft(cheap.blocks, (cheap,))
         judgement = Judgement(PageStatus.READ, 0.9, wants_vlm=True, vlm_regions=(top, bottom))
-        draft, _ = await pipeline._read_expensively(ScriptedReader(better), file, page, draft, judgement)
+        draft, _ = await pipeline._read_expensively(ScriptedReader(better), file, page, draft, judgement, False)
     assert {block.text for block in draft.blocks} == {"kept", "new"}
 
 

@@ -89,8 +89,9 @@ async def correct_block(
     said = text.replace("\r\n", "\n").strip() if how == "save" else None
     original = piece.said.original if piece.said else piece.block.text
     bbox = piece.said.bbox if piece.said else piece.block.bbox
-    await parts.ingestion.correct(document_id, Correction(number, bbox, said, original), who)
-    outcome = "saved" if how == "save" else "marked_vlm" if parts.settings.vlm.configured else "marked"
+    document = await parts.ingestion.correct(document_id, Correction(number, bbox, said, original), who)
+    read_again = document.has_looks and parts.settings.vlm.configured
+    outcome = "saved" if how == "save" else "marked_vlm" if read_again else "marked"
     return await _block(parts, who, document_id, number, block, language, outcome)
 
 

@@ -128,7 +128,7 @@ TEXTS = {
     "undo": "Undo",
     "undo_mark": "Remove the mark",
     "marked": "Marked. No better reader is set up, so the page stays as it is until someone types the right text.",
-    "marked_vlm": "Marked. Read the document again to let the vision model look at its hard pages.",
+    "marked_vlm": "Marked. The vision model reads this page again; the document shows when it is done.",
     "saved": "Saved. It is found from now on, and stays when the document is read again.",
     "undone": "The reader's text stands again.",
     "changed_meanwhile": "The page was read again meanwhile",

@@ -129,7 +129,7 @@ TEXTS = {
     "undo_mark": "Quitar la marca",
     "marked": "Marcado. No hay un lector mejor configurado: la página queda así hasta que alguien escriba el texto "
     "correcto.",
-    "marked_vlm": "Marcado. Lee el documento de nuevo para que el modelo de visión mire sus páginas difíciles.",
+    "marked_vlm": "Marcado. El modelo de visión lee de nuevo esta página; el documento muestra cuándo ha terminado.",
     "saved": "Guardado. Desde ahora se encuentra, y se conserva cuando el documento se lea de nuevo.",
     "undone": "Vuelve a valer el texto del lector.",
     "changed_meanwhile": "La página se ha leído de nuevo entretanto",
