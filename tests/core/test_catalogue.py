@@ -129,6 +129,7 @@ FOR_THE_WORKER = {
     "requeue",
     "ancestors",
     "family",
+    "half_embedded",
     "sole_parts",
 }  # no interface calls them
 WITHOUT_CONTENT = {"open", "close", "ping"}
