@@ -74,7 +74,7 @@ def test_full_disk_at_every_stage(name: str, acts: dict[str, Act], tables: Table
 def test_kill_9_while_a_scan_is_read(tables: Tables, tmp_path: Path) -> None:
     (act,) = acts_in_turn(tmp_path / "undisturbed", SCAN, ALONE)
     reading = [boundary for boundary, _ in act.passed if boundary.step.startswith("Ocr")]
-    lives = [life_in(act, tmp_path / str(n), blow=blow) for n, blow in enumerate(reading[:: -(-len(reading) // 5)])]
+    lives = [life_in(act, tmp_path / str(n), blow=blow) for n, blow in enumerate(reading[:: -(-len(reading) // 3)])]
     tables.add(f"kill -9 while OCR reads; {STORES}", Row("scan", len(act.passed), trials_of(act, lives)))
 
 
