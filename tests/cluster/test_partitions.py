@@ -25,7 +25,7 @@ from tests.cluster.trials import AT_ONCE, Row, Trial, chosen, count_pages, playe
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 UNSETTLED = "SELECT count(*) FROM jobs WHERE state IN ('waiting', 'running') OR doubts > 0"
-EVERY = 12  # of the moments there are; each takes the seconds of a lease
+EVERY = 16  # of the moments there are; each takes the seconds of a lease
 OUTLIVED = 1.5  # seconds that a woken worker gets to do what it was at
 
 
