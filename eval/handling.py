@@ -24,7 +24,7 @@ ROUTES = {
     "vlm": {Reader.OCR},  # the VLM comes after OCR was judged
     "none": {Reader.NONE, Reader.OCR},
 }
-REFUSALS = re.compile(r"^no crash|refus|skip|no content|password|encrypt|cannot be read")
+REFUSALS = re.compile(r"^no crash|^say that|refus|skip|no content|password|encrypt|cannot be read")
 LOCKED = re.compile(r"password|encrypt")
 
 
@@ -55,13 +55,14 @@ class PageOutcome:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a file: ``status`` of its document, or "refused"; ``code`` of the refusal; ``text`` of all
-    pages, where somebody looked."""
+    pages, where somebody looked; ``within``: what is wrong with documents that were found in it."""
 
     status: str
     error: str = ""
     code: str = ""
     pages: Sequence[PageOutcome] = ()
     text: str = ""
+    within: Sequence[str] = ()
 
     @property
     def refused(self) -> bool:
@@ -71,7 +72,8 @@ class Outcome:
     @property
     def reason(self) -> str:
         """Why it ended so, in its own words."""
-        return self.error or next((page.reason for page in self.pages if page.reason), "")
+        receipts = [page.reason for page in self.pages if page.reason]
+        return " ".join([self.error, *self.within]).strip() or next(iter(receipts), "")
 
 
 def expectations(folder: Path) -> list[Expected]:
@@ -97,11 +99,13 @@ def differences(expected: Expected, outcome: Outcome) -> list[str]:
 
 
 def _from_sentence(sentence: str, outcome: Outcome) -> list[str]:
+    if (named := re.search(r"say that .*? is (?:an )?(\w+)", sentence)) and named[1] not in outcome.error:
+        return [f"does not say: {named[1]}"]
     if outcome.refused:
         if not REFUSALS.search(sentence):
             return ["not read"]
-        unlocked = LOCKED.search(sentence) and outcome.code != "encrypted_file"
-        return ["refused, but not for being locked"] if unlocked else []
+        locked = outcome.code == "encrypted_file"
+        return ["refused, but not for being locked"] if LOCKED.search(sentence) and not locked else []
     if sentence.startswith(("refuse", "ask for a password")) and " or " not in sentence:
         return ["read"]
     return [what for what, holds in _demands(sentence) if not holds(outcome)]
@@ -126,8 +130,8 @@ def _demands(sentence: str) -> Iterator[tuple[str, Callable[[Outcome], bool]]]:
                 }
             ),
         )
-    if "XFA" in sentence:
-        yield "does not say XFA", lambda outcome: "XFA" in outcome.error + outcome.reason
+    if "limit" in sentence:
+        yield "says nothing of what was left out", lambda outcome: bool(outcome.error or outcome.within)
 
 
 def _words(sentence: str) -> list[str]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,9 @@ def run(documents: Path) -> Table:
             answers = dict(sent_in(server, [documents / file for file in wanted]))
             _wait_until_read(server)
         seconds = time.perf_counter() - started
-        ended = [_ended(server, one, answers[documents / file]) for file, one in wanted.items()]
-        parts = sum(one["parent"] is not None for one in server.listed())
+        listed = server.listed()
+        ended = [_ended(server, one, answers[documents / file], listed) for file, one in wanted.items()]
+        parts = sum(one["parent"] is not None for one in listed)
     notes = (
         f"{_accounted(ended)}; {parts} documents more lay in mails and archives.",
         f"{seconds:.0f} s, sent {AT_ONCE} at a time; peak memory of the server and its processes together "
@@ -99,9 +100,19 @@ def _wait_until_read(server: Server) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _ended(server: Server, expected: Expected, answer: dict[str, Any]) -> Ended:
+def _ended(server: Server, expected: Expected, answer: dict[str, Any], listed: Sequence[dict[str, Any]]) -> Ended:
     outcome = _outcome(server, answer, with_text=bool(expected.sentence))
+    outcome = replace(outcome, within=list(_errors_within(answer["id"], listed)))
     return Ended(expected, outcome, differences(expected, outcome), answer)
+
+
+def _errors_within(document_id: str | None, listed: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What is wrong with the documents that were found in one, and in those."""
+    for part in listed:
+        if document_id is not None and part["parent"] == document_id:
+            if part["error"]:
+                yield f"{part['name']}: {part['error']}"
+            yield from _errors_within(part["id"], listed)
 
 
 def _outcome(server: Server, answer: dict[str, Any], *, with_text: bool) -> Outcome:

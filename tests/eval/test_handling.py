@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from assistant.core.domain import Reader
@@ -36,6 +38,8 @@ BROKEN = Outcome("failed", "Page 1 cannot be read.", pages=[page(Reader.NONE, "f
         ("text layer is unusable: send to OCR", [OCR], [TEXT]),
         ("76 pages or a clear refusal", [EMPTY], [TEXT]),
         ("1 page with text", [TEXT], [EMPTY]),
+        ("refuse or stop at a limit", [EMPTY, replace(TEXT, within=["b.zip: It is too large."])], [TEXT]),
+        ("say that it is locked", [LOCKED], [TEXT, EMPTY]),
     ],
 )
 def test_a_sentence_says_what_is_right(sentence: str, right: list[Outcome], wrong: list[Outcome]) -> None:
