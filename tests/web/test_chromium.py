@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import mimetypes
 import re
 from pathlib import Path
 from typing import Any
 
+import docx
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -43,7 +45,7 @@ def drop(page: Page, *files: Path) -> None:
 
 
 def _media_type(file: Path) -> str:
-    return {".png": "image/png", ".jpg": "image/jpeg", ".pdf": "application/pdf"}.get(file.suffix, "text/plain")
+    return mimetypes.guess_type(file.name)[0] or ""
 
 
 def send(page: Page, text: str = "") -> None:
@@ -198,9 +200,9 @@ def test_it_fits_a_phone(asked: Server, open_page: OpenPage, scheme: str) -> Non
     page.locator("#chat-input").wait_for()
     assert has_no_sideways_scroll(page)
     page.locator("#sidebar-trigger-button").click()
-    page.locator('a[href^="/thread/"]').filter(has_text=re.compile("modelo ?721")).last.click()
+    link = page.locator('a[href^="/thread/"]').filter(has_text=re.compile("modelo ?721")).last
+    page.goto(f"{asked.url}{link.get_attribute('href')}")  # not clicked: the list may be drawn anew just then
     page.locator(".perito-source").first.wait_for()
-    page.keyboard.press("Escape")
     assert has_no_sideways_scroll(page)
     page.locator("a.citation").first.click()
     view = page.locator("#side-view-content")
@@ -230,3 +232,23 @@ def test_everything_can_be_reached_by_keyboard(asked: Server, open_page: OpenPag
             && !button.textContent.trim() && !button.getAttribute('aria-label')).map(button => button.outerHTML)"""
     )
     assert unnamed == []
+
+
+def test_whatever_is_dropped_its_content_decides(perito: Server, open_page: OpenPage, tmp_path: Path) -> None:
+    letter = docx.Document()
+    letter.add_paragraph("El faro de Peñas Blancas se apagó en 1931.")
+    letter.save(str(tmp_path / "faro.docx"))
+    (tmp_path / "nota.eml").write_bytes(
+        b"From: a@example.org\r\nTo: b@example.org\r\nSubject: El faro\r\n\r\nEl farero era Anselmo Quiroga.\r\n"
+    )
+    (tmp_path / "tool").write_bytes(b"\x7fELF\x02\x01\x01\x00" + bytes(200))
+    page, seen = open_page(perito)
+    drop(page, tmp_path / "faro.docx", tmp_path / "nota.eml", tmp_path / "tool")
+    send(page)
+    cards = page.locator(".perito-document")
+    for name in ("faro.docx", "nota.eml"):
+        expect(cards.filter(has_text=name).get_by_role("status")).to_have_text("read")
+    expect(cards.filter(has_text="tool")).to_contain_text("a program")
+    send(page, "Who was the keeper of the lighthouse, el farero?")
+    expect(page.locator(".ai-message").last).to_contain_text("Anselmo Quiroga")
+    assert seen.errors == []
