@@ -108,9 +108,15 @@ def _asked(ask: str, name: str, *more: str) -> Step:
     return step
 
 
+async def _rename(perito: Perito, papers: Path) -> None:
+    with contextlib.suppress(NotFound):  # it has its new name already, though nobody was told
+        await perito.worker.rename(_id(perito, "cartas.zip"), "letras.zip", EVERYONE)
+
+
 async def _delete(perito: Perito, papers: Path) -> None:
-    with contextlib.suppress(NotFound):  # it is gone already, though nobody was told
-        await perito.worker.delete(_id(perito, "cartas.zip"), EVERYONE)
+    for name in ("cartas.zip", "letras.zip"):
+        with contextlib.suppress(NotFound):  # it is gone already, though nobody was told
+            await perito.worker.delete(_id(perito, name), EVERYONE)
 
 
 def _id(perito: Perito, name: str) -> str:
@@ -129,6 +135,7 @@ ACTS: dict[str, list[Step]] = {
     "reread": [_asked("reread", "acta.pdf"), _wait],
     "cancel": [_hand_in("largo.pdf"), _asked("cancel", "largo.pdf"), _asked("retry", "largo.pdf"), _wait],
     "move": [_asked("move", "cartas.zip", "dos"), _wait],
+    "rename": [_rename, _wait],
     "delete": [_delete],
 }
 SCAN = {"scan": [_hand_in("recibo.tiff"), _wait]}
