@@ -158,7 +158,7 @@ class Pipeline:
             return
         transcript = await self._transcriber.transcribe(file.path, about.media_type)
         for page in read_recording(transcript, about.page_count, self._settings.triage.ocr_min_confidence):
-            if page.number not in skip and goes_on():
+            if page.number not in skip:  # also when it is to step back: what was said would have to be sent again
                 yield page
 
     async def _read_cheaply(self, file: OpenFile, page: FirstLook, turn: Turn) -> Draft:

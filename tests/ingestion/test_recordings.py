@@ -15,6 +15,7 @@ from assistant.core.domain import Access, Document, DocumentStatus, PageStatus, 
 from assistant.core.errors import TooLarge, UnsupportedFile
 from assistant.core.ports import SearchQuery, Segment, Transcript, Upload
 from assistant.core.settings import LimitSettings, load_settings
+from compose.reading import file_reader
 from compose.standalone import Perito, open_perito
 from ingestion.readers.speech import read_recording
 from ingestion.sources import open_source
@@ -163,6 +164,18 @@ async def test_what_is_said_is_found_and_cited_by_its_time(tmp_path: Path) -> No
             assert (used.purpose, used.collection, used.calls) == ("recording", "actas", 1)
             assert used.price == pytest.approx(700 / 60 * 0.006)
     assert [heard.name for heard in endpoint.heard] == ["recording.wav"]
+
+
+async def test_who_is_to_step_back_meanwhile_keeps_what_was_written_down(tmp_path: Path) -> None:
+    file = tmp_path / "pleno.wav"
+    await asyncio.to_thread(file.write_bytes, tone(700, rate=500))
+    answers = iter([True])
+    with transcribing((200, SAID, {})) as endpoint:
+        settings = load_settings(transcription={"base_url": endpoint.base_url, "model": "whisper-1"})
+        async with file_reader(settings) as reader:
+            with reader.files.open(file) as opened:
+                pages = reader.pipeline.read_document(opened, goes_on=lambda: next(answers, False))
+                assert [page.number async for page in pages] == [1, 2]
 
 
 async def test_a_recording_waits_for_an_endpoint_that_is_down_and_is_not_lost(
