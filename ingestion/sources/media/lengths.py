@@ -40,14 +40,13 @@ def _wav(file: BinaryIO, size: int) -> float | None:
         head = file.read(8)
         if len(head) < 8:
             return None
-        name, length = head[:4], struct.unpack("<I", head[4:])[0]
+        name, length, begin = head[:4], struct.unpack("<I", head[4:])[0], file.tell()
         if name == b"fmt ":
-            rate = struct.unpack("<I", file.read(length)[8:12])[0]
+            rate = struct.unpack("<I", file.read(12)[8:])[0]
         elif name == b"data":
-            left = size - file.tell()
+            left = size - begin
             return min(length or left, left) / rate  # what was written in one go may not know its length
-        else:
-            file.seek(length + length % 2, 1)
+        file.seek(begin + length + length % 2)
     return None
 
 
