@@ -63,7 +63,7 @@ def ingest(
     if dry_run:
         from compose.watch.manifest import files_manifest
 
-        _show_manifest(_run(files_manifest(load_settings(), files_under(paths), collection)), as_json)
+        _show_manifest(_run(files_manifest(load_settings(), files_under(paths), collection, password)), as_json)
         return
     outcomes = _run(_ingest(files_under(paths), collection, password, as_json))
     if as_json:
@@ -517,7 +517,7 @@ def _print_json(value: Any) -> None:
 def _print_table(table: Any) -> None:
     from rich.console import Console
 
-    console = Console(soft_wrap=False)
+    console = Console(soft_wrap=False, markup=False, emoji=False)  # "[draft]" in a file's name is no markup
     console.print(table)
 
 

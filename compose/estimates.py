@@ -116,9 +116,9 @@ class Estimator:
         self._history = history
         self._processes = processes
 
-    async def of(self, path: Path, name: str) -> Estimate:
+    async def of(self, path: Path, name: str, password: str = "") -> Estimate:
         """What reading a file takes."""
-        with self._files.open(path, name=name) as file:
+        with self._files.open(path, name=name, password=password) as file:
             try:
                 about = await asyncio.wrap_future(file.about)
             except BadInput as error:

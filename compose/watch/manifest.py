@@ -42,7 +42,8 @@ class Entry:
             "path": printable(self.path),
             "size": self.size,
             **estimate_dict(self.estimate),
-        } | {"said": self.said or self.estimate.refused or " ".join(self.estimate.notes)}
+            "said": printable(self.said or self.estimate.refused or " ".join(self.estimate.notes)),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Manifest:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "folder": str(self.folder),
+            "folder": printable(str(self.folder)),
             "collection": self.collection,
             "counts": self.counts,
             "total": estimate_dict(self.total),
@@ -118,7 +119,7 @@ def _unread(parts: Parts, plan: Plan, survey: Survey) -> list[Entry]:
     return [*removed, *renamed, *sorted(waiting, key=lambda entry: entry.path)]
 
 
-async def files_manifest(settings: Settings, files: Sequence[Path], collection: str) -> Manifest:
+async def files_manifest(settings: Settings, files: Sequence[Path], collection: str, password: str = "") -> Manifest:
     """What `perito ingest` would do with ``files``. NotFound or PeritoError where one cannot be read."""
     from compose.reading import fingerprint
 
@@ -126,7 +127,8 @@ async def files_manifest(settings: Settings, files: Sequence[Path], collection: 
     items: list[Item] = []
     for file in files:
         sha256 = await asyncio.to_thread(fingerprint, file)
-        items.append(Item(str(file), file, file.name, (await asyncio.to_thread(file.stat)).st_size, sha256))
+        size = (await asyncio.to_thread(file.stat)).st_size
+        items.append(Item(str(file), file, file.name, size, sha256, password=password))
     folder = Path(os.path.commonpath([file.absolute().parent for file in files]))
     return Manifest(folder, collection, tuple(await _read(settings, items, collection)))
 
@@ -141,6 +143,7 @@ class Item:
     size: int
     sha256: str
     replaces: bool = False
+    password: str = ""
 
 
 async def _read(settings: Settings, items: Sequence[Item], collection: str) -> list[Entry]:
@@ -165,6 +168,6 @@ async def _entry(item: Item, known: Mapping[str, str], estimator: Estimator, mos
         return Entry("refuse", item.path, item.size, Estimate(refused=refused))
     if item.sha256 in known:
         return Entry("known", item.path, item.size, said=known[item.sha256])
-    estimate = await estimator.of(item.file, item.name)
+    estimate = await estimator.of(item.file, item.name, item.password)
     action: Action = "refuse" if estimate.refused else "change" if item.replaces else "add"
     return Entry(action, item.path, item.size, estimate)

@@ -58,7 +58,7 @@ def told_json(told: Told) -> str:
 def manifest_table(manifest: Manifest) -> Table | str:
     """All changes, a line each, with a sum below."""
     if not manifest.entries:
-        return f"Nothing would change: {manifest.collection} is as {manifest.folder} is."
+        return f"Nothing would change: {manifest.collection} is as {printable(str(manifest.folder))} is."
     table = Table(box=box.SIMPLE_HEAD, show_footer=True, pad_edge=False)
     total = manifest.total
     counts = ", ".join(f"{count} {WORDS[action]}" for action, count in manifest.counts.items())
@@ -71,7 +71,7 @@ def manifest_table(manifest: Manifest) -> Table | str:
         figures = _figures(entry.estimate) if entry.action in ("add", "change") else ("",) * 4
         why = entry.said or entry.estimate.refused
         read = "; ".join(filter(None, (reader_mix(entry.estimate.readers), *entry.estimate.notes)))
-        table.add_row(WORDS[entry.action], printable(entry.path), *figures, why or read)
+        table.add_row(WORDS[entry.action], printable(entry.path), *figures, printable(why or read))
     return table
 
 

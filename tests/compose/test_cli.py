@@ -157,6 +157,13 @@ def test_failures_are_sentences_with_exit_code_1(perito: Commands, words: tuple[
     assert "Traceback" not in outcome.err
 
 
+def test_brackets_in_a_name_are_shown_as_they_are(perito: Commands, tmp_path: Path) -> None:
+    name = "acta [borrador] :smile:.txt"
+    (tmp_path / name).write_text("Se aprueba el acta.")
+    told = perito("ingest", tmp_path / name, "--dry-run", COLUMNS="400")
+    assert (told.code, name in told.out) == (0, True), told.err or told.out
+
+
 def test_a_mistyped_setting_is_named(perito: Commands) -> None:
     outcome = perito("documents", "list", PERITO_LLMM__URL="http://x")
     assert outcome.code == 1
@@ -168,6 +175,8 @@ def test_a_locked_pdf_asks_for_its_password_and_opens_with_it(perito: Commands) 
     refused = perito("ingest", locked)
     assert refused.code == 1
     assert "--password" in refused.out
+    told = perito("ingest", locked, "--password", "test", "--dry-run", "--json")
+    assert told.json["counts"] == {"add": 1}, told.out
     opened = perito("ingest", locked, "--password", "test", "--json")
     assert opened.code == 0, opened.out
     assert opened.json["documents"][0]["status"] == "complete"
