@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, PermanentError, TooLarge
+from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, PermanentError, StoreBusy, TooLarge
 from assistant.core.ports import DocumentQuery
 from assistant.core.settings import LimitSettings
 from assistant.core.shapes import DocumentShape, RejectedShape
@@ -67,14 +67,14 @@ class Actor:
 
     def tidy(self) -> None:
         """Remove the copies a killed process left behind. Blocks."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._aside)
+        shutil.rmtree(self._aside, ignore_errors=True)  # what stays is removed at the next start
 
     async def note(self, plan: Plan) -> None:
         """What is known after a look that changes nothing in the collection."""
         files = self._memory.files()
-        for path, found in (plan.touched or {}).items():
-            await asyncio.to_thread(self._memory.keep_file, path, replace(files[path], sign=found.sign))
+        touched = {path: replace(files[path], sign=found.sign) for path, found in (plan.touched or {}).items()}
+        if touched:
+            await asyncio.to_thread(self._memory.keep_files, touched)
         if plan.forgotten:
             await asyncio.to_thread(self._memory.forget, plan.forgotten)
 
@@ -141,7 +141,7 @@ class Actor:
     async def _refuse(self, put: Put, said: str) -> str:
         """Remember that it cannot be read; what it said before stays."""
         file = KnownFile(put.found.sign, put.found.sha256, put.replaces, refused=said, terms=self._terms)
-        await asyncio.to_thread(self._memory.keep_file, put.path, file)
+        await asyncio.to_thread(self._memory.keep_files, {put.path: file})
         self._tell(Done("refused", put.path, said=said))
         return ""
 
@@ -153,13 +153,11 @@ class Actor:
             await asyncio.to_thread(self._copy, put, copy)
             yield copy
         finally:
-            await asyncio.to_thread(copy.unlink, missing_ok=True)
+            with contextlib.suppress(OSError):  # what stays is removed by ``tidy``
+                await asyncio.to_thread(copy.unlink)
 
     def _copy(self, put: Put, copy: Path) -> None:
-        self._aside.mkdir(mode=0o700, exist_ok=True)
-        free = shutil.disk_usage(self._aside).free
-        if free < put.found.sign.size + self._limits.free_disk_mb * MEGABYTE:
-            raise DiskFull(f"There is no room left on the disk for {put.path}")
+        self._require_room(put)
         try:
             with opened(self._watched.root, put.path) as file, copy.open("wb") as target:
                 if sign_of(file) != put.found.sign:
@@ -171,6 +169,15 @@ class Actor:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFull(f"There is no room left on the disk for {put.path}") from None
             raise Changed from None
+
+    def _require_room(self, put: Put) -> None:
+        try:
+            self._aside.mkdir(mode=0o700, exist_ok=True)
+            free = shutil.disk_usage(self._aside).free
+        except OSError as error:
+            raise StoreBusy(f"{self._aside} cannot be made: {error.strerror}", "Check Perito's home") from None
+        if free < put.found.sign.size + self._limits.free_disk_mb * MEGABYTE:
+            raise DiskFull(f"There is no room left on the disk for {put.path}")
 
     # -- renaming and removing ----------------------------------------------------------------
 
@@ -193,7 +200,8 @@ class Actor:
                 await self._rename(backend, rename, wanted, patient=True)
 
     async def _rename(self, backend: Backend, rename: Rename, name: str, *, patient: bool = False) -> None:
-        document = self._memory.documents()[rename.document]
+        document = self._memory.document(rename.document)
+        assert document is not None  # only those that are known are renamed, and this round forgets none of them
         called = document.name
         if document.brought and called != name:
             renamed = await self._renamed(backend, rename, name, patient)
@@ -204,7 +212,7 @@ class Actor:
         if self._names.get(document.name) == document.id:
             del self._names[document.name]
         self._names[called] = document.id
-        before = self._memory.files().get(rename.path)
+        before = self._memory.file(rename.path)
         file = KnownFile(rename.found.sign, rename.found.sha256, document.id, terms=self._terms)
         file = replace(file, refused=before.refused) if before and before.document == document.id else file
         renewed = replace(document, name=called, path=rename.path)

@@ -17,6 +17,7 @@ from assistant.core.errors import NotFound, PeritoError, TransientError
 from assistant.core.settings import Settings
 from assistant.core.shapes import DocumentShape
 from compose.backends import Backend, open_backend
+from compose.standalone import make_home
 from compose.watch.acting import Actor, Done
 from compose.watch.events import wake_on_changes
 from compose.watch.folder import Ignored, checked_folder
@@ -75,7 +76,7 @@ async def open_watch(
     root = await asyncio.to_thread(checked_folder, folder, home)
     ignored = Ignored(options.ignore)
     watched = Watched(root, home, ignored, options.settle, options.may_be_empty, settings.limits.upload_mb)
-    await asyncio.to_thread(home.mkdir, mode=0o700, parents=True, exist_ok=True)
+    await asyncio.to_thread(make_home, home)
     memory = await asyncio.to_thread(Memory, home, root, collection)
     try:
         yield Parts(watched, memory, Surveyor(watched, should_stop=stop.is_set), terms_of(settings))
@@ -235,12 +236,12 @@ class Watch:
         async with self._slots:
             try:
                 document = await backend.follow(document_id, lambda _: None)
+                await actor.was_read(document)
             except NotFound:  # somebody deleted it, or a newer version has replaced it
                 return
             except PeritoError as error:
                 self._trouble(str(error))
                 return
-        await actor.was_read(document)
         self._tell(Told(read=document))
 
     def _let_go(self, document_id: str) -> None:

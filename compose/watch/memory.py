@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -90,6 +90,10 @@ class Memory:
         with self._lock:
             return dict(self._files)
 
+    def file(self, path: str) -> KnownFile | None:
+        with self._lock:
+            return self._files.get(path)
+
     def documents(self) -> dict[str, KnownDocument]:
         """By id; also those that a newer version replaced, or will replace when it is read."""
         with self._lock:
@@ -127,11 +131,12 @@ class Memory:
             connection.execute("INSERT OR IGNORE INTO intents (watch, sha256, since) VALUES (?, ?, ?)", row)
         return self.intended(sha256) or row[2]
 
-    def keep_file(self, path: str, file: KnownFile) -> None:
-        """As it is now; what it says is no longer intended."""
+    def keep_files(self, files: Mapping[str, KnownFile]) -> None:
+        """By path, as they are now; what they say is no longer intended."""
         with self._writing() as connection:
-            self._keep_file(connection, path, file)
-            connection.execute("DELETE FROM intents WHERE watch = ? AND sha256 = ?", (self.watch, file.sha256))
+            for path, file in files.items():
+                self._keep_file(connection, path, file)
+                connection.execute("DELETE FROM intents WHERE watch = ? AND sha256 = ?", (self.watch, file.sha256))
 
     def took(self, path: str, file: KnownFile, document: KnownDocument) -> None:
         """A file and the document that stands for it now; it is no longer intended."""
@@ -232,7 +237,9 @@ def _told() -> Generator[None]:
 @contextlib.contextmanager
 def sole_watcher(home: Path, watch: int) -> Generator[None]:
     """Be the only process that acts for a watch. StoreBusy where another one does."""
-    with (home / f"watch-{watch}.lock").open("w") as file:
+    with _told():
+        file = (home / f"watch-{watch}.lock").open("w")
+    with file:
         if not _locked(file):
             raise StoreBusy("This folder is already being watched for this collection", "Stop the other `perito watch`")
         yield

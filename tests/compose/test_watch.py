@@ -222,6 +222,12 @@ async def until(holds: Callable[[], bool], task: asyncio.Task[None] | None = Non
         await asyncio.sleep(0.05)
 
 
+async def test_a_home_that_takes_no_copies_is_told(perito: Perito, folder: Path) -> None:
+    await asyncio.to_thread((perito.settings.home / "watch-1").write_text, "in the way")
+    with pytest.raises(StoreBusy, match="watch-1 cannot be made: File exists"):
+        await once(perito, folder)
+
+
 async def test_changes_are_seen_as_they_happen(perito: Perito, folder: Path) -> None:
     async with watching(perito, folder) as told:
         await until(lambda: {one.read.name for one in told if one.read} == {"fianza.txt", "2031 › contrato.md"})
