@@ -14,6 +14,7 @@ from compose.watch.folder import Ignored
 
 CHECK_MS = 2_000  # the folder may have been replaced, or a disk mounted over it
 ABSENT_SECONDS = 1.0
+NO_NOTICE_SECONDS = 300.0  # trying again goes through all folders, and has everything looked at
 DEBOUNCE_MS, STEP_MS = 1_000, 100
 
 
@@ -21,13 +22,18 @@ async def wake_on_changes(root: Path, ignored: Ignored, wake: asyncio.Event, tel
     """Set ``wake`` whenever something changes below ``root``, until cancelled; the folder may go and come back."""
     told = False
     while True:
+        pause = ABSENT_SECONDS
         try:
             await _follow(root, ignored, wake)
-        except OSError as error:
-            if await asyncio.to_thread(root.is_dir) and not told:  # e.g. the system's limit of watched folders
+        except FileNotFoundError:  # it went away, or one in it, while it was gone through
+            pass
+        except (OSError, RuntimeError) as error:  # e.g. the system's limit of watched folders
+            if await asyncio.to_thread(_identity, root) is not None:
+                pause = NO_NOTICE_SECONDS
+                if not told:
+                    tell(f"The system gives no notice of changes in {root} ({error}). It is looked at now and then.")
                 told = True
-                tell(f"The system gives no notice of changes in {root} ({error}). It is looked at from time to time.")
-        await asyncio.sleep(ABSENT_SECONDS)
+        await asyncio.sleep(pause)
 
 
 async def _follow(root: Path, ignored: Ignored, wake: asyncio.Event) -> None:

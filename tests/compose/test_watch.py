@@ -26,7 +26,8 @@ from assistant.core.ports import SearchQuery, Upload
 from assistant.core.settings import Settings, load_settings
 from compose.backends import Backend, LocalBackend
 from compose.standalone import Perito, open_perito
-from compose.watch import loop, manifest
+from compose.watch import events, loop, manifest
+from compose.watch.folder import Ignored
 from compose.watch.loop import Options, Told, Watch
 from compose.watch.manifest import files_manifest, make_manifest
 from compose.watch.shown import manifest_table
@@ -220,6 +221,24 @@ async def until(holds: Callable[[], bool], task: asyncio.Task[None] | None = Non
         if task is not None and task.done():
             task.result()
         await asyncio.sleep(0.05)
+
+
+async def test_a_folder_of_which_the_system_gives_no_notice_is_not_looked_at_all_the_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_many(*_: object, **__: object) -> AsyncIterator[set[object]]:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(events, "awatch", too_many)
+    monkeypatch.setattr(events, "ABSENT_SECONDS", 0.01)
+    wake, told = asyncio.Event(), list[str]()
+    task = asyncio.create_task(events.wake_on_changes(folder, Ignored(), wake, told.append))
+    await until(lambda: bool(told), task)
+    wake.clear()
+    await asyncio.sleep(0.2)
+    assert (wake.is_set(), task.done(), len(told)) == (False, False, 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_home_that_takes_no_copies_is_told(perito: Perito, folder: Path) -> None:
