@@ -272,13 +272,13 @@ class Actor:
         """A document came to its end. Once it is whole, the worker has dropped the versions it replaced."""
         if document.status != "complete":
             return
-        files = self._memory.files()
-        documents = self._memory.documents()
-        mine = documents.get(document.id)
-        held = {file.document for file in files.values()}
-        if mine is not None:
-            dropped = [one.id for one in documents.values() if one.path == mine.path and one.id not in held]
-            await asyncio.to_thread(self._memory.forget, (), dropped)
+        mine = self._memory.document(document.id)
+        if mine is None:
+            return
+        others = [one.id for one in self._memory.documents().values() if one.path == mine.path and one.id != mine.id]
+        if others:
+            held = {file.document for file in self._memory.files().values()}
+            await asyncio.to_thread(self._memory.forget, (), [one for one in others if one not in held])
 
     # -- names --------------------------------------------------------------------------------
 

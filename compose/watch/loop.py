@@ -113,6 +113,7 @@ class Watch:
         self._slots = asyncio.Semaphore(FOLLOWED_AT_ONCE)
         self._said: dict[str, str] = {}
         self._troubles = 0  # in a row
+        self._lost = False  # how a document was read is not known: the server ended, e.g.
         self._task: asyncio.Task[object] | None = None
 
     def stop(self) -> None:
@@ -150,6 +151,8 @@ class Watch:
                 await self._act(actor, backend, plan)
                 while self._followed:
                     await asyncio.wait(list(self._followed.values()))
+                if self._lost:
+                    raise TransientError("It is not known how some documents were read", "See `perito documents list`")
                 if not actor.later:
                     break
                 survey = await self._survey(parts)
@@ -240,6 +243,7 @@ class Watch:
             except NotFound:  # somebody deleted it, or a newer version has replaced it
                 return
             except PeritoError as error:
+                self._lost = True
                 self._trouble(str(error))
                 return
         self._tell(Told(read=document))
