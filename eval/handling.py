@@ -120,16 +120,8 @@ def _demands(sentence: str) -> Iterator[tuple[str, Callable[[Outcome], bool]]]:
     if count := re.search(r"(\d+) pages?\b", sentence):
         yield f"not {count[0]}", lambda outcome, count=int(count[1]): len(outcome.pages) == count
     if "OCR" in sentence or "do not index" in sentence:
-        yield (
-            "its text layer was believed",
-            lambda outcome: (
-                {page.reader for page in outcome.pages}
-                <= {
-                    Reader.OCR,
-                    Reader.NONE,
-                }
-            ),
-        )
+        untrusting = {Reader.OCR, Reader.NONE}
+        yield "its text layer was believed", lambda outcome: {page.reader for page in outcome.pages} <= untrusting
     if "limit" in sentence:
         yield "says nothing of what was left out", lambda outcome: bool(outcome.error or outcome.within)
 

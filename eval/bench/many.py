@@ -25,27 +25,9 @@ REQUESTS = 20
 FOUND = 20  # files looked for by name, one by one
 GOAL_MS = 300
 SYLLABLES = (
-    "ba",
-    "ce",
-    "co",
-    "da",
-    "fi",
-    "gui",
-    "jo",
-    "la",
-    "le",
-    "ma",
-    "mi",
-    "no",
-    "pa",
-    "qui",
-    "ra",
-    "ri",
-    "so",
-    "te",
-    "va",
+    "ba", "ce", "co", "da", "fi", "gui", "jo", "la", "le", "ma", "mi", "no", "pa", "qui", "ra", "ri", "so", "te", "va",
     "zo",
-)
+)  # fmt: skip
 LOOK_SECONDS = 0.5
 COLUMNS = ("what", "files", "value", "median ms", "p95 ms")
 
