@@ -281,7 +281,7 @@ class Handlers:
         ids = [picture.id for picture in pictures]
         reply.content = with_links(answer.text, answer, ids)
         if (waits or answer.refused) and await asyncio.to_thread(self._is_reading, looked_into):
-            reply.content += f"\n\n*{texts.still_reading}*"
+            reply.content += f"\n\n*{texts_for(answer.language).still_reading}*"
         if answer.citations or ids:
             props = source_props(answer, ids)
             reply.elements.append(cl.CustomElement(name="Sources", props=props, display="inline"))  # pyright: ignore[reportArgumentType]

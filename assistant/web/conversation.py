@@ -13,6 +13,8 @@ from assistant.web.boxes import write_boxes
 from assistant.web.texts import without_links
 
 NUMBER = re.compile(r"\[(\d+)\]")
+NUMBER_BEHIND_QUOTE = re.compile(r"(?:(?<=” )|(?<=\n\n))\[(\d+)\](?=\n\n|\Z)")
+NUMBER_BEHIND_NAME = re.compile(r"(?<= )\[(\d+)\]$", re.MULTILINE)
 REMEMBERED_MESSAGES = 8
 EXCERPT = 1200  # characters of a passage shown beside its page
 
@@ -33,14 +35,19 @@ def source_url(citation: Citation, pictures: Sequence[str]) -> str:
 
 
 def with_links(text: str, answer: Answer, pictures: Sequence[str] = ()) -> str:
-    """``[n]`` as a Markdown link to the page or picture with the passage, for every n that is a source."""
+    """``[n]`` as a Markdown link to the page or picture with the passage, for every n that is a source.
+
+    In quotes and in the list of the nearest passages only the numbers that we wrote behind them: an encyclopedia's text
+    has such numbers of its own, and so has a file that was downloaded twice.
+    """
+    numbers = NUMBER_BEHIND_QUOTE if answer.quoted else NUMBER_BEHIND_NAME if answer.refused else NUMBER
     pages = {citation.number: source_url(citation, pictures) for citation in answer.citations}
 
     def link(found: re.Match[str]) -> str:
         url = pages.get(int(found[1]))
         return rf"[\[{found[1]}\]]({url})" if url else found[0]
 
-    return NUMBER.sub(link, text)
+    return numbers.sub(link, text)
 
 
 def source_props(answer: Answer, pictures: Sequence[str] = ()) -> dict[str, Any]:

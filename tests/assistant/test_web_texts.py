@@ -114,6 +114,19 @@ def test_numbers_become_links_and_numbers_again() -> None:
     assert without_links(linked) == text
 
 
+def test_numbers_that_a_quoted_text_or_a_file_name_brings_along_are_no_links() -> None:
+    link = r"[\[1\]](/api/documents/abc/pages/3/image?boxes=0.1,0.25,0.5,1)"
+    quotes = "Quotes:\n\n“Edgar (or Eadgar; [1] c. 944) was King. [1]” [1]\n\n“Died 975\n[1]\nat Winchester” [1]"
+    quoted = replace(answer(quotes, CITED), quoted=True)
+    assert conversation.with_links(quotes, quoted) == quotes.replace("” [1]", f"” {link}")
+    whole = "What stands there:\n\nA note [1] and more\n\n[1]"
+    quoted = replace(answer(whole, CITED), quoted=True)
+    assert conversation.with_links(whole, quoted) == whole.removesuffix("[1]") + link
+    nearest = "Nothing found.\n\n- a [1].pdf, page 3 [1]\n- b.pdf, page 9 [7]"
+    refused = replace(answer(nearest, CITED), refused=True)
+    assert conversation.with_links(nearest, refused) == nearest.replace("3 [1]", f"3 {link}")
+
+
 def test_a_source_without_a_page_is_no_link() -> None:
     assert conversation.with_links("See [2].", answer("See [2].", PICTURE)) == "See [2]."
     assert conversation.source_props(answer("", CITED, PICTURE))["items"][-1]["number"] == 1
