@@ -97,14 +97,16 @@ ENGLISH = Texts(
     still_reading="Some pages are still being read. Ask again when they are done.",
     documents_command="Documents",
     documents_hint="Show what is here and how it was read",
-    documents_none="There are no documents yet. Drop PDF files, scans, photos or text files here and send them.",
+    documents_none=(
+        "There are no documents yet. Drop PDF files, scans, photos, office files or mail here and send them."
+    ),
     documents_count="{count} documents.",
     starter_documents="Show my documents",
     starter_help="How does this work?",
     help=(
-        "Drop PDF files, scans, photos or text files into this conversation and send them. Each page is read on its "
-        "own: by the file's own text where that is sound, otherwise by OCR, and by a vision model where one is set up. "
-        "As soon as a page is read you can ask about it.\n\n"
+        "Drop PDF files, scans, photos, office files or mail into this conversation and send them. Each page is read "
+        "on its own: by the file's own text where that is sound, otherwise by OCR, and by a vision model where one is "
+        "set up. As soon as a page is read you can ask about it.\n\n"
         "Every number in an answer opens the page it was read on, with the passage marked, how it was read, and how "
         "sure that reading is. To ask about a picture without keeping it, send it together with your question."
     ),
@@ -177,14 +179,16 @@ SPANISH = Texts(
     still_reading="Todavía se están leyendo páginas. Vuelve a preguntar cuando estén leídas.",
     documents_command="Documentos",
     documents_hint="Muestra qué hay y cómo se leyó",
-    documents_none="Aún no hay documentos. Suelta aquí archivos PDF, escaneos, fotos o textos y envíalos.",
+    documents_none=(
+        "Aún no hay documentos. Suelta aquí archivos PDF, escaneos, fotos, archivos de oficina o correos y envíalos."
+    ),
     documents_count="{count} documentos.",
     starter_documents="Muestra mis documentos",
     starter_help="¿Cómo funciona esto?",
     help=(
-        "Suelta archivos PDF, escaneos, fotos o textos en esta conversación y envíalos. Cada página se lee por "
-        "separado: con el texto propio del archivo si es fiable, si no con OCR, y con un modelo de visión si hay uno "
-        "configurado. En cuanto una página está leída puedes preguntar por ella.\n\n"
+        "Suelta archivos PDF, escaneos, fotos, archivos de oficina o correos en esta conversación y envíalos. Cada "
+        "página se lee por separado: con el texto propio del archivo si es fiable, si no con OCR, y con un modelo "
+        "de visión si hay uno configurado. En cuanto una página está leída puedes preguntar por ella.\n\n"
         "Cada número de una respuesta abre la página donde se leyó, con el pasaje marcado, cómo se leyó y qué "
         "seguridad tiene esa lectura. Para preguntar por una imagen sin guardarla, envíala junto con tu pregunta."
     ),
