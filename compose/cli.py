@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
@@ -49,11 +50,12 @@ Password = Annotated[str, typer.Option("--password", help="The password of a loc
 DocumentId = Annotated[str, typer.Argument(metavar="ID", help="The document's id, or the beginning of it.")]
 
 FAILED, PARTLY = 1, 3
+UNWRAPPED = 10_000  # columns
 
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders.")],
     collection: CollectionName = "default",
     password: Password = "",
     dry_run: DryRun = False,
@@ -73,7 +75,7 @@ def ingest(
         raise typer.Exit(FAILED if all(outcome.status == "failed" for outcome in outcomes) else PARTLY)
 
 
-@app.command()
+@app.command(short_help="Let a collection follow a folder.")
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to follow.")],
     collection: CollectionName = "default",
@@ -101,9 +103,9 @@ def watch(
         raise typer.Exit(PARTLY)
 
 
-@app.command()
+@app.command(short_help="Read a file without adding it.")
 def read(
-    file: Annotated[Path, typer.Argument(help="The file to read.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read.")],
     password: Password = "",
     as_json: Json = False,
 ) -> None:
@@ -122,7 +124,7 @@ def read(
 
 @app.command()
 def ask(
-    question: Annotated[str, typer.Argument(help="The question, in any language.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, in any language.")],
     collection: AnyCollection = None,
     as_json: Json = False,
 ) -> None:
@@ -167,7 +169,7 @@ def documents_list(
     if as_json:
         _print_json({"documents": [document.model_dump(mode="json") for document in documents]})
     else:
-        _print_table(documents_table(documents))
+        _print_table(documents_table(documents, narrowed=bool(collection or status or name or offset)))
 
 
 @documents_app.command("show")
@@ -203,7 +205,7 @@ def documents_delete(document_id: DocumentId, as_json: Json = False) -> None:
     _print_json({"deleted": deleted}) if as_json else typer.echo(f"Deleted {deleted}.")
 
 
-@documents_app.command("reread")
+@documents_app.command("reread", short_help="Read a document again.")
 def documents_reread(document_id: DocumentId, as_json: Json = False) -> None:
     """Read a document again, for instance after a better reader was configured."""
     from compose.backends import open_backend
@@ -254,7 +256,7 @@ def jobs_cancel(document_id: DocumentId, as_json: Json = False) -> None:
     _show_job(_run(_steer_one(document_id, lambda backend, whole: backend.cancel(whole))), as_json)
 
 
-@jobs_app.command("pause")
+@jobs_app.command("pause", short_help="Pause all reading, in every process.")
 def jobs_pause(as_json: Json = False) -> None:
     """Pause all reading, in every process, once the pages at hand are read."""
     _run(_steer(lambda backend: backend.pause()))
@@ -268,7 +270,7 @@ def jobs_resume(as_json: Json = False) -> None:
     _print_json({"paused": False}) if as_json else typer.echo("Reading goes on.")
 
 
-@app.command()
+@app.command(short_help="What models used: calls, tokens, seconds, price.")
 def usage(
     days: Annotated[int | None, typer.Option(min=1, max=36_500, help="Only of so many days.")] = None,
     as_json: Json = False,
@@ -305,7 +307,7 @@ def serve(
     run(settings)
 
 
-@app.command()
+@app.command(short_help="Read for servers over the same stores.")
 def worker() -> None:
     """Read what a server over the same stores accepts; any number of these may run, on any number of hosts."""
     from compose.readingprocess import work
@@ -315,7 +317,7 @@ def worker() -> None:
     _run(work(settings))
 
 
-@app.command()
+@app.command(short_help="Check everything, and list the settings.")
 def doctor(as_json: Json = False) -> None:
     """Check that everything Perito needs is there, and list the settings."""
     from compose.doctor import examine
@@ -331,7 +333,7 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(FAILED)
 
 
-@app.command()
+@app.command(short_help="Make the password_hash of a user.")
 def password() -> None:
     """Make the password_hash of a user, for [[auth.users]] in perito.toml."""
     from assistant.web.auth import hash_password
@@ -348,7 +350,7 @@ def password() -> None:
 
 @eval_app.command("run")
 def eval_run(
-    cases: Annotated[Path, typer.Argument(help="Questions with their answers, as JSONL or YAML.")],
+    cases: Annotated[Path, typer.Argument(metavar="CASES", help="Questions with their answers, as JSONL or YAML.")],
     collection: AnyCollection = None,
     documents: Annotated[
         Path | None, typer.Option(help="Add the files that the cases name first, from this folder.")
@@ -517,7 +519,9 @@ def _print_json(value: Any) -> None:
 def _print_table(table: Any) -> None:
     from rich.console import Console
 
-    console = Console(soft_wrap=False, markup=False, emoji=False)  # "[draft]" in a file's name is no markup
+    # Piped to `grep` and the like a row stays one line. "[draft]" in a file's name is no markup.
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else UNWRAPPED
+    console = Console(width=wide, soft_wrap=False, markup=False, emoji=False)
     console.print(table)
 
 
@@ -555,12 +559,12 @@ def main() -> None:
 def _unexpected(error: Exception, as_json: bool) -> NoReturn:
     """Wrong use as the parser words it; anything else is our bug, logged whole on request only."""
     import logging
-    import os
 
     show = getattr(error, "format_message", None)
     if show is not None:
-        usage = getattr(getattr(error, "ctx", None), "get_usage", lambda: "")()
-        _fail(f"{usage}\n{show()}".strip(), as_json, getattr(error, "exit_code", 2))
+        usage, said = getattr(getattr(error, "ctx", None), "get_usage", lambda: "")(), show()
+        told = said if said.startswith(usage) else f"{usage}\n{said}"  # a group without a command shows its help
+        _fail(told.strip(), as_json, getattr(error, "exit_code", 2))
     if os.environ.get("PERITO_LOG_LEVEL") == "DEBUG":
         logging.getLogger(__name__).exception("unexpected")
     message = (

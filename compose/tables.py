@@ -114,9 +114,11 @@ def citation_line(citation: CitationShape) -> str:
     return f"[{citation.number}] {where}\n    {shown}"
 
 
-def documents_table(documents: Sequence[DocumentShape]) -> Table | str:
-    """All documents, a line each."""
+def documents_table(documents: Sequence[DocumentShape], *, narrowed: bool = False) -> Table | str:
+    """All documents, a line each; ``narrowed`` says that only some were asked for."""
     if not documents:
+        if narrowed:
+            return "There are no such documents. `perito documents list` shows all."
         return "There are no documents yet. Add some with `perito ingest PATH`."
     table = _table("id", "name", "collection", "status", "pages", "read by", "version")
     for document in documents:

@@ -189,6 +189,21 @@ def test_doctor_finds_a_healthy_home(perito: Commands) -> None:
     assert {check["name"] for check in outcome.json["checks"]} >= {"home", "embedder", "ocr", "index"}
 
 
+def test_an_empty_selection_is_not_called_an_empty_home(perito: Commands) -> None:
+    assert "There are no documents yet" in perito("documents", "list").out
+    for option in (("--collection", "nowhere"), ("--status", "failed"), ("--name", "nothing")):
+        assert "There are no such documents" in perito("documents", "list", *option).out
+
+
+@pytest.mark.parametrize("words", [(), ("documents",)])
+def test_a_group_without_a_command_shows_its_help_once(perito: Commands, words: tuple[str, ...]) -> None:
+    outcome = perito(*words)
+    assert outcome.code == 2
+    assert outcome.err.count("Usage:") == 1
+    assert "Commands:" in outcome.err
+    assert "..." not in outcome.err.split("Commands:")[1]  # no sentence is cut off
+
+
 def test_usage_is_told(perito: Commands) -> None:
     assert "No model has been used yet" in perito("usage").out
     with closing(SqlCatalogue.open(f"sqlite:///{perito.home / 'perito.db'}")) as catalogue:
