@@ -547,7 +547,7 @@ def main() -> None:
         _fail(str(error), as_json, FAILED, {"code": error.code, "message": error.message, "advice": error.advice})
     except typer.Exit as ended:
         sys.exit(ended.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
         sys.stderr.close()

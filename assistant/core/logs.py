@@ -28,3 +28,5 @@ def configure_logs(level: str = "INFO") -> None:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
     warnings.simplefilter("once")
+    if root.level > logging.DEBUG:  # what a library asks of its authors is nothing to whoever runs us
+        warnings.simplefilter("ignore", DeprecationWarning)

@@ -118,6 +118,8 @@ class Watch:
 
     def stop(self) -> None:
         """End in order, at once; what was accepted is read on later. From the event loop's thread."""
+        if self._stopped.is_set():  # an impatient second Ctrl+C: a task cancelled twice would end in a traceback
+            return
         self._stopped.set()
         if self._task is not None:
             self._task.cancel()

@@ -215,6 +215,7 @@ async def watching(perito: Perito, folder: Path) -> AsyncIterator[list[Told]]:
         yield told
     finally:
         watch.stop()
+        watch.stop()  # as by a second Ctrl+C
         await asyncio.wait_for(task, 20)
 
 

@@ -57,5 +57,11 @@ for name in ("httpx", "assistant"):
 
 
 def test_warnings_are_logged_once() -> None:
-    lines = said("for _ in range(3):\n    warnings.warn('old', DeprecationWarning)")
-    assert sum("DeprecationWarning: old" in line for line in lines) == 1
+    lines = said("for _ in range(3):\n    warnings.warn('odd')")
+    assert sum("UserWarning: odd" in line for line in lines) == 1
+
+
+def test_what_a_library_asks_of_its_authors_is_shown_only_when_we_debug() -> None:
+    code = "warnings.warn('old', DeprecationWarning)"
+    assert said(code) == []
+    assert "DeprecationWarning: old" in said(code, "DEBUG")[0]
