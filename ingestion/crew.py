@@ -303,7 +303,8 @@ class Crew:
         if not dead:
             return 0
         freed = self._queue.bury(dead)
-        log.warning("%d workers are gone; %d documents they had begun go on", len(dead), freed)
+        level = logging.WARNING if freed else logging.INFO  # who held nothing is missed by nobody
+        log.log(level, "workers that are gone: %d; documents they had begun, which go on: %d", len(dead), freed)
         return freed
 
     def _drop(self, lost: set[Lease]) -> None:
