@@ -31,7 +31,7 @@ NEAREST: dict[Language, str] = {
 }
 NO_DOCUMENTS: dict[Language, str] = {
     "en": "I found nothing: there are no documents here to search, or none that you may see.",
-    "es": "No he encontrado nada: aquí no hay documentos en los que buscar, o ninguno que usted pueda ver.",
+    "es": "No he encontrado nada: aquí no hay documentos en los que buscar, o ninguno que puedas ver.",
 }
 READ_BY_OCR: dict[Language, str] = {
     "en": "No model that sees pictures is configured, so the text in the picture was read by OCR.",
