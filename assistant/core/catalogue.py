@@ -177,13 +177,16 @@ class SqlCatalogue:
         NotFound; BadRequest while one of them is being read, and where the collection holds one of its new name, which
         it would replace: then none is renamed.
         """
-        collection = self._row(document_id, access)["collection"]
-        with self._database.writing(durable=True) as connection:
-            self._database.lock(connection, lock_key(collection))
-            former = _theirs(connection, document_id, access)["name"]
-            family = [document_id, *sole_family(connection, document_id)]
-            renamed = (_renamed(connection, one, former, plain_text(name), access) for one in family)
-            return [document for document in renamed if document is not None]
+        while True:
+            collection = self._row(document_id, access)["collection"]
+            with self._database.writing(durable=True) as connection:
+                self._database.lock(connection, lock_key(collection))
+                row = _theirs(connection, document_id, access)
+                if row["collection"] != collection:  # moved before the lock
+                    continue
+                family = [document_id, *sole_family(connection, document_id)]
+                renamed = (_renamed(connection, one, row["name"], plain_text(name), access) for one in family)
+                return [document for document in renamed if document is not None]
 
     def requeue(self, document_id: str) -> Document:
         """Let a document be read again: queued, no page counted, whoever reads it now. Its pages can be looked at

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, PermanentError, StoreBusy, TooLarge
+from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, StoreBusy, TooLarge
 from assistant.core.ports import DocumentQuery
 from assistant.core.settings import LimitSettings
 from assistant.core.shapes import DocumentShape, RejectedShape
@@ -92,9 +92,12 @@ class Actor:
                 while waiting and len(running) < FILES_AT_ONCE:
                     running.add(asyncio.create_task(self._put(backend, waiting.popleft())))
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                failed = [error for task in done if (error := task.exception())]
                 for task in done:
-                    if document_id := task.result():
+                    if not task.exception() and (document_id := task.result()):
                         yield document_id
+                if failed:
+                    raise failed[0]
         finally:
             for task in running:
                 task.cancel()
@@ -112,10 +115,10 @@ class Actor:
         if not put.found.sha256:
             size, most = put.found.sign.size // MEGABYTE, self._limits.upload_mb
             return await self._refuse(put, str(TooLarge(f"It has {size} MB; the limit is {most} MB")))
-        name = self._name_for(put.path, self._memory.document(put.replaces))
-        since = await asyncio.to_thread(self._memory.intend, put.found.sha256)
         try:
+            name = self._name_for(put.path, self._memory.document(put.replaces))
             async with self._copied(put) as copy:
+                since = await asyncio.to_thread(self._memory.intend, put.found.sha256)
                 outcome = await backend.submit(copy, name, self._collection)
         except Changed:  # the next look finds it as it is then
             return ""
@@ -204,7 +207,7 @@ class Actor:
         assert document is not None  # only those that are known are renamed, and this round forgets none of them
         called = document.name
         if document.brought and called != name:
-            renamed = await self._renamed(backend, rename, name, patient)
+            renamed = await self._renamed(backend, rename, document, name, patient)
             if renamed is None:
                 self.later = True
                 return
@@ -219,8 +222,11 @@ class Actor:
         await asyncio.to_thread(self._memory.moved, rename.path, file, rename.gone, renewed)
         self._tell(Done("renamed", rename.path, document.id, called, rename.former))
 
-    async def _renamed(self, backend: Backend, rename: Rename, name: str, patient: bool) -> str | None:
-        """What it is called now; None where it has to wait until it was read. One that was deleted stays so."""
+    async def _renamed(
+        self, backend: Backend, rename: Rename, document: KnownDocument, name: str, patient: bool
+    ) -> str | None:
+        """What it is called now; None where it has to wait until it was read. One that was deleted stays so, and one
+        for which no name is free keeps its own."""
         number = 1
         while number < MOST_NUMBERS:
             wanted = name if number == 1 else numbered(name, number)
@@ -235,7 +241,7 @@ class Actor:
                     await backend.follow(rename.document, lambda _: None)
                 else:
                     return None
-        raise BadRequest(f"No name is free for {rename.path}")
+        return document.name
 
     async def _is_read(self, backend: Backend, document_id: str) -> bool:
         found = await backend.documents(None, DocumentQuery(ids=frozenset({document_id})))
@@ -300,7 +306,7 @@ class Actor:
         for name in (wanted, longer, *(numbered(wanted, number) for number in range(2, MOST_NUMBERS))):
             if self._names.get(name, document_id or None) == (document_id or None):
                 return name
-        raise PermanentError(f"No name is free for {path}", "Watch it with another collection")
+        raise BadRequest(f"No name is free for {path}", "Watch it with another collection")
 
 
 def plain_name(path: str) -> str:
