@@ -129,6 +129,8 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask, and get an answer with its citations."""
+    if not question.strip():
+        raise typer.BadParameter("It is empty", param_hint="QUESTION")
     from compose.backends import open_backend
     from compose.tables import citation_line
 

@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 
 REMOVAL_TRIES = 20  # another process writes at most a page or two before it notices that its document is gone
 REMOVAL_SECONDS = 0.1
+WARM_AFTER_SECONDS = 5.0  # a command has ended by then
 
 
 class Worker:
@@ -96,7 +97,12 @@ class Worker:
         self._embedding.start()
         self.files.warm()
         await self._crew.start()
-        self._aside = {asyncio.create_task(asyncio.to_thread(task)) for task in (self._publisher.warm, self._sweep)}
+        self._aside = {asyncio.create_task(work) for work in (self._warm(), asyncio.to_thread(self._sweep))}
+
+    async def _warm(self) -> None:
+        """Load what long passages need, unless this process is one that answers a command and ends."""
+        await asyncio.sleep(WARM_AFTER_SECONDS)
+        await asyncio.to_thread(self._publisher.warm)
 
     async def drain(self) -> None:
         """Wait until everything accepted is read and embedded, where that is done in this process."""

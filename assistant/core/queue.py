@@ -219,14 +219,17 @@ class SqlQueue:
             return document_of(_document_row(connection, document_id))
 
     def retry(self, document_id: str) -> Document:
-        """Read on: pages that failed, and those that were never read. Nothing changes while it waits or is being
-        read, but for a wait between two tries, which ends. NotFound."""
+        """Read on: pages that failed, and those that were never read. Nothing changes where there are none, or while it
+        waits or is being read, but for a wait between two tries, which ends. NotFound."""
         with self._database.writing(durable=True) as connection:
             row = _locked(connection, document_id)
             now = self._now(connection)
+            document = document_of(_document_row(connection, document_id))
             if row["state"] not in ENDED:
                 _set(connection, document_id, {"not_before": 0.0, "attempts": 0})
-                return document_of(_document_row(connection, document_id))
+                return document
+            if document.status is DocumentStatus.COMPLETE:
+                return document
             waiting = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1, "turn": now}
             waiting |= {"generation": jobs.c.generation + 1, "attempts": 0, "deaths": 0, "reason": ""}
             _set(connection, document_id, waiting | {"not_before": 0.0})

@@ -133,7 +133,7 @@ def test_read_shows_blocks_boxes_and_the_receipt(perito: Commands) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("ingest",), ("ask",), ("nonsense",), ("serve", "--port", "abc"), ("ask", "x", "--no")]
+    "words", [("ingest",), ("ask",), ("ask", " "), ("nonsense",), ("serve", "--port", "abc"), ("ask", "x", "--no")]
 )
 def test_wrong_use_is_exit_code_2(perito: Commands, words: tuple[str, ...]) -> None:
     outcome = perito(*words)

@@ -206,6 +206,18 @@ def test_the_end_is_told_once_and_failures_wait_for_a_person(catalogue: SqlCatal
     assert catalogue.queue.check(again.lease) == 0
 
 
+def test_of_a_whole_document_nothing_is_tried_again(catalogue: SqlCatalogue) -> None:
+    put(catalogue, "a")
+    worker = enrolled(catalogue)
+    claim = taken(catalogue, worker)
+    for number in (1, 2, 3):
+        catalogue.put_page("a", page(number), claim.lease)
+    assert catalogue.queue.end(claim.lease, ended(claim, catalogue, DocumentStatus.COMPLETE))
+    assert catalogue.queue.retry("a").status is DocumentStatus.COMPLETE
+    assert catalogue.job("a", EVERYTHING).state is JobState.DONE
+    assert catalogue.queue.claim(worker, Wanted()) is None
+
+
 def test_what_is_cancelled_is_nobodys_and_goes_on_where_it_was(catalogue: SqlCatalogue) -> None:
     put(catalogue, "a", "b")
     worker = enrolled(catalogue)
