@@ -17,7 +17,7 @@ from tests.cluster.trials import Act, Row, acts_in_turn, chosen, life_in, trials
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-EVERY = 6  # of the places there are, where not all are tried
+EVERY = 10  # of the places there are, where not all are tried
 STORES = "one process, SQLite, embedded index"
 ALONE = {"PERITO_OCR__PROCESSES": "1"}
 
