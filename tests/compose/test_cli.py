@@ -189,7 +189,8 @@ def test_doctor_finds_a_healthy_home(perito: Commands) -> None:
     assert {check["name"] for check in outcome.json["checks"]} >= {"home", "embedder", "ocr", "index"}
 
 
-def test_an_empty_selection_is_not_called_an_empty_home(perito: Commands) -> None:
+def test_an_empty_selection_is_not_called_an_empty_home(tmp_path: Path) -> None:
+    perito = Commands(tmp_path / "home")
     assert "There are no documents yet" in perito("documents", "list").out
     for option in (("--collection", "nowhere"), ("--status", "failed"), ("--name", "nothing")):
         assert "There are no such documents" in perito("documents", "list", *option).out
