@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 3  # times the seconds of computing, by the clock: a busy machine is not the job's fault
 TICK_SECONDS = 0.25  # how often a running job is looked at
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]  # where the package lies
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 
 

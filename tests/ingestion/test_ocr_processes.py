@@ -17,6 +17,7 @@ from PIL import Image
 
 from assistant.core.errors import Misconfigured, WorkerDied
 from assistant.core.settings import OcrSettings
+from ingestion.children.process import ROOT
 from ingestion.readers.ocr import OcrReader
 from ingestion.readers.ocrpool import OcrPool, OcrProcess, Reply, usable_processes
 from tests.documents import shared
@@ -164,6 +165,11 @@ def test_no_process_outlives_a_killed_server(tmp_path: Path) -> None:
         asyncio.run(until(lambda: is_busy(pid, before)))
         p.kill()
     asyncio.run(until(lambda: is_gone(pid), seconds=10))
+
+
+def test_children_are_shown_where_the_package_lies_and_not_into_it() -> None:
+    """Else its modules would stand in for libraries of the same names."""
+    assert (ROOT / "ingestion" / "__init__.py").is_file()
 
 
 async def test_a_reader_without_models_says_so() -> None:
