@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from sqlalchemy import Connection, Select, case, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, func, insert, select, text, update
 
 from assistant.core.database import Database
 from assistant.core.domain import Document, DocumentStatus, Job, JobState, PageStatus, Urgency, WorkerSign
@@ -233,11 +233,7 @@ class SqlQueue:
             waiting = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1, "turn": now}
             waiting |= {"generation": jobs.c.generation + 1, "attempts": 0, "deaths": 0, "reason": ""}
             _set(connection, document_id, waiting | {"not_before": 0.0})
-            failed = (pages.c.document_id == document_id) & (pages.c.status == PageStatus.FAILED.value)
-            connection.execute(update(pages).where(failed).values(stale=True))
-            changes = _counted(connection, document_id) | {"status": DocumentStatus.QUEUED.value, "error": ""}
-            connection.execute(update(documents).where(documents.c.id == document_id).values(changes))
-            return document_of(_document_row(connection, document_id))
+            return _again(connection, document_id, pages.c.status == PageStatus.FAILED.value)
 
     # -- doubts about the index ---------------------------------------------------------------
 
@@ -349,11 +345,7 @@ def requeue_job(connection: Connection, document_id: str) -> None:
 def page_again(connection: Connection, document_id: str, number: int) -> Document:
     """Let one page be read again, whoever has the document now; the others stand. NotFound."""
     anew_job(connection, document_id)
-    page = (pages.c.document_id == document_id) & (pages.c.number == number)
-    connection.execute(update(pages).where(page).values(stale=True))
-    changes = _counted(connection, document_id) | {"status": DocumentStatus.QUEUED.value, "error": ""}
-    connection.execute(update(documents).where(documents.c.id == document_id).values(changes))
-    return document_of(_document_row(connection, document_id))
+    return _again(connection, document_id, pages.c.number == number)
 
 
 def require_lease(connection: Connection, lease: Lease) -> Row:
@@ -376,6 +368,14 @@ def job_of(row: Mapping[str, Any]) -> Job:
         reason=row["reason"],
         next_try=datetime.fromtimestamp(row["not_before"], UTC) if put_off else None,
     )
+
+
+def _again(connection: Connection, document_id: str, which: ColumnElement[bool]) -> Document:
+    """The document, queued to have these of its pages read again."""
+    connection.execute(update(pages).where(pages.c.document_id == document_id, which).values(stale=True))
+    changes = _counted(connection, document_id) | {"status": DocumentStatus.QUEUED.value, "error": ""}
+    connection.execute(update(documents).where(documents.c.id == document_id).values(changes))
+    return document_of(_document_row(connection, document_id))
 
 
 def _counted(connection: Connection, document_id: str) -> dict[str, Any]:
