@@ -60,7 +60,7 @@ class OpenAIChatModel:
         self._record = record
         self._retry = retry or RetryPolicy()
         self._clock = clock
-        self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
+        self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
         self._guard = threading.Lock()  # event loops run in threads of their own
 
     @property
@@ -176,24 +176,29 @@ class OpenAIChatModel:
             usage.seconds,
             usage.prompt or "-",
         )
-        try:
-            await asyncio.to_thread(self._record, usage)
-        except Exception:  # a ledger that cannot be written must not cost the answer
-            log.exception("usage was not recorded: %s", usage)
+        await note_usage(self._record, usage)
 
-    def _lane(self) -> _Lane:
+    def _lane(self) -> Lane:
         loop = asyncio.get_running_loop()
         with self._guard:
             if loop not in self._lanes:
                 # an event loop that ended took its connections with it
                 self._lanes = {other: lane for other, lane in self._lanes.items() if not other.is_closed()}
-                self._lanes[loop] = _Lane(asyncio.Semaphore(self._settings.concurrency))
+                self._lanes[loop] = Lane(asyncio.Semaphore(self._settings.concurrency))
             return self._lanes[loop]
 
 
+async def note_usage(record: Callable[[Usage], None], usage: Usage) -> None:
+    """``record`` it in a thread. A ledger that cannot be written must not cost what was paid for."""
+    try:
+        await asyncio.to_thread(record, usage)
+    except Exception:
+        log.exception("usage was not recorded: %s", usage)
+
+
 @dataclass(slots=True)
-class _Lane:
-    """What one event loop has of its own."""
+class Lane:
+    """What one event loop has of its own: places for requests, and a client that is opened when first asked for."""
 
     slots: asyncio.Semaphore
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -202,11 +207,11 @@ class _Lane:
     async def connected(self, settings: EndpointSettings) -> AsyncOpenAI:
         async with self.lock:
             if self.client is None:  # in a thread: importing openai and reading certificates takes a second
-                self.client = await asyncio.to_thread(open_client, settings)
+                self.client = await asyncio.to_thread(_open, settings)
             return self.client
 
 
-def open_client(settings: EndpointSettings) -> AsyncOpenAI:
+def _open(settings: EndpointSettings) -> AsyncOpenAI:
     """The package's client, without its own retries. Blocks. Misconfigured where the address cannot be used."""
     from openai import AsyncOpenAI, Timeout
 

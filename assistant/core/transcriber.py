@@ -15,7 +15,7 @@ import mmap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from typing_extensions import Buffer
 
@@ -23,12 +23,9 @@ from assistant.core import endpoints
 from assistant.core.domain import TimeSpan, Usage
 from assistant.core.endpoints import Failed, RetryPolicy
 from assistant.core.errors import Misconfigured, TooLarge
-from assistant.core.llm import failure_of, open_client
+from assistant.core.llm import Lane, failure_of, note_usage
 from assistant.core.ports import Segment, Transcript
 from assistant.core.settings import TranscriptionSettings
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +50,7 @@ class OpenAITranscriber:
         self._settings = settings
         self._record = record
         self._retry = retry or RetryPolicy()
-        self._slots = asyncio.Semaphore(settings.concurrency)
-        self._opening = asyncio.Lock()
-        self._client: AsyncOpenAI | None = None
+        self._lane = Lane(asyncio.Semaphore(settings.concurrency))
 
     async def transcribe(self, path: Path, media_type: str) -> Transcript:
         """See ``Transcriber.transcribe``."""
@@ -69,7 +64,7 @@ class OpenAITranscriber:
         for tries in itertools.count(1):
             started = time.perf_counter()
             try:
-                async with self._slots:
+                async with self._lane.slots:
                     reply = await self._asked(path, media_type)
                 seconds = time.perf_counter() - started
                 transcript = Transcript(tuple(_segments(reply)), self._settings.model, seconds)
@@ -86,7 +81,7 @@ class OpenAITranscriber:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        client, self._client = self._client, None
+        client, self._lane.client = self._lane.client, None
         if client is not None:
             await client.close()
 
@@ -94,7 +89,7 @@ class OpenAITranscriber:
         """The endpoint's reply. Failed."""
         import openai
 
-        client = await self._connected()
+        client = await self._lane.connected(self._settings)
         file = await asyncio.to_thread(_MappedFile, path)
         try:
             reply = await client.audio.transcriptions.create(**self._arguments(file, media_type))
@@ -118,12 +113,6 @@ class OpenAITranscriber:
             "temperature": self._settings.temperature,
         } | ({"language": self._settings.language} if self._settings.language else {})
 
-    async def _connected(self) -> AsyncOpenAI:
-        async with self._opening:
-            if self._client is None:  # in a thread: importing the package and reading certificates takes a second
-                self._client = await asyncio.to_thread(open_client, self._settings)
-            return self._client
-
     async def _keep(self, reply: Any, transcript: Transcript) -> None:
         """Note in the ledger what it used."""
         told = _number(getattr(reply, "duration", None))
@@ -135,10 +124,7 @@ class OpenAITranscriber:
             price=length / 60 * self._settings.price_minute,
             estimated=told is None,
         )
-        try:
-            await asyncio.to_thread(self._record, usage)
-        except Exception:  # a ledger that cannot be written must not cost the transcript
-            log.exception("usage was not recorded: %s", usage)
+        await note_usage(self._record, usage)
 
 
 class _MappedFile(io.RawIOBase):
