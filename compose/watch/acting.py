@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, StoreBusy, TooLarge
+from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, StoreBusy
 from assistant.core.ports import DocumentQuery
 from assistant.core.settings import LimitSettings
 from assistant.core.shapes import DocumentShape, RejectedShape
 from compose.backends import FILES_AT_ONCE, Backend
 from compose.watch.memory import KnownDocument, KnownFile, Memory
 from compose.watch.plan import Plan, Put, Remove, Rename
-from compose.watch.survey import MEGABYTE, PIECE, Watched, opened, sign_of
+from compose.watch.survey import MEGABYTE, PIECE, Watched, opened, sign_of, too_large
 from ingestion.parts import JOINT, LONGEST_NAME, part_name
 
 Deed = Literal["added", "changed", "known", "renamed", "removed", "refused"]
@@ -72,7 +72,7 @@ class Actor:
     async def note(self, plan: Plan) -> None:
         """What is known after a look that changes nothing in the collection."""
         files = self._memory.files()
-        touched = {path: replace(files[path], sign=found.sign) for path, found in (plan.touched or {}).items()}
+        touched = {path: replace(files[path], sign=found.sign) for path, found in plan.touched.items()}
         if touched:
             await asyncio.to_thread(self._memory.keep_files, touched)
         if plan.forgotten:
@@ -113,8 +113,7 @@ class Actor:
     async def _put(self, backend: Backend, put: Put) -> str:
         """Bring a file in; the id of its document, "" where there is none."""
         if not put.found.sha256:
-            size, most = put.found.sign.size // MEGABYTE, self._limits.upload_mb
-            return await self._refuse(put, str(TooLarge(f"It has {size} MB; the limit is {most} MB")))
+            return await self._refuse(put, too_large(put.found.sign.size, self._limits.upload_mb))
         try:
             name = self._name_for(put.path, self._memory.document(put.replaces))
             async with self._copied(put) as copy:

@@ -57,13 +57,10 @@ class Ignored:
 
     def __call__(self, path: str) -> bool:
         """Whether ``path``, or a folder above it, is ignored."""
-        return any(self._matches(each) for each in (path, *_above(path)) if each)
+        return any(self.one(each) for each in (path, *_above(path)) if each)
 
     def one(self, path: str) -> bool:
         """Whether ``path`` itself is ignored, those above it not being so."""
-        return self._matches(path)
-
-    def _matches(self, path: str) -> bool:
         name = path.rpartition("/")[2]
         if any(fnmatchcase(name.casefold(), pattern.casefold()) for pattern in USUALLY_IGNORED):
             return True

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assistant.core.domain import collection_name
-from assistant.core.errors import TooLarge, TransientError
+from assistant.core.errors import TransientError
 from assistant.core.ports import EVERY_DOCUMENT
 from assistant.core.settings import Settings
 from compose.backends import open_backend
@@ -20,7 +20,7 @@ from compose.watch.acting import plain_name
 from compose.watch.folder import printable
 from compose.watch.loop import Options, Parts, Told, Watch, open_watch
 from compose.watch.plan import Plan, Put, make_plan
-from compose.watch.survey import MEGABYTE, Survey
+from compose.watch.survey import Survey, too_large
 
 NOTHING = Estimate()
 Action = Literal["add", "change", "known", "rename", "remove", "wait", "refuse"]
@@ -164,8 +164,7 @@ async def _read(settings: Settings, items: Sequence[Item], collection: str) -> l
 
 async def _entry(item: Item, known: Mapping[str, str], estimator: Estimator, most_mb: int) -> Entry:
     if not item.sha256:
-        refused = str(TooLarge(f"It has {item.size // MEGABYTE} MB; the limit is {most_mb} MB"))
-        return Entry("refuse", item.path, item.size, Estimate(refused=refused))
+        return Entry("refuse", item.path, item.size, Estimate(refused=too_large(item.size, most_mb)))
     if item.sha256 in known:
         return Entry("known", item.path, item.size, said=known[item.sha256])
     estimate = await estimator.of(item.file, item.name, item.password)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compose.watch.memory import KnownDocument, KnownFile
 from compose.watch.survey import Found, Survey
@@ -49,7 +49,7 @@ class Plan:
     removes: tuple[Remove, ...] = ()
     renames: tuple[Rename, ...] = ()
     puts: tuple[Put, ...] = ()
-    touched: Mapping[str, Found] | None = None
+    touched: Mapping[str, Found] = field(default_factory=dict[str, Found])
     forgotten: tuple[str, ...] = ()
     waits: bool = False  # with a removal, for a file of the same size that is still being written
 

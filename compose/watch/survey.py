@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from assistant.core.errors import TooLarge
 from compose.watch.folder import Ignored, Sight, Sign, look_into
 from compose.watch.memory import KnownFile
 
@@ -29,6 +30,11 @@ class Found:
 
     sign: Sign
     sha256: str
+
+
+def too_large(size: int, most_mb: int) -> str:
+    """What is said of a file of ``size`` bytes that is not accepted."""
+    return str(TooLarge(f"It has {size // MEGABYTE} MB; the limit is {most_mb} MB"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ def test_a_changed_file_is_a_new_version_and_a_touched_one_is_nothing(looking: L
     os.utime(root / "2031" / "b.txt", (1, 1))
     plan = looking.plan()
     assert [(put.path, put.replaces) for put in plan.puts] == [("a.txt", "doc of a.txt")]
-    assert set(plan.touched or {}) == {"2031/b.txt"}
+    assert set(plan.touched) == {"2031/b.txt"}
     assert (plan.renames, plan.removes) == ((), ())
 
 
