@@ -170,8 +170,7 @@ class Worker:
     async def correct(self, document_id: str, correction: Correction, access: Access) -> Document:
         """See ``Ingestion.correct``."""
         correction = replace(correction, by=access.user, at=datetime.now(UTC))
-        document = await asyncio.to_thread(self._catalogue.document, document_id, access)
-        again = document.has_looks and self._pipeline.has_better_reader
+        again = self._pipeline.has_better_reader
 
         def correct() -> Document:
             return self._catalogue.correct(document_id, correction, access, read_marked=again)

@@ -363,7 +363,8 @@ class SqlCatalogue:
         self, document_id: str, correction: Correction, access: Access, *, read_marked: bool = False
     ) -> Document:
         """Keep ``correction`` in the place of the one before it; the document is queued, to be published anew, where
-        its text changes, and with ``read_marked`` to have its page read again where it is a mark. NotFound."""
+        its text changes, and with ``read_marked`` to have its page read again where it is a mark on a page that has
+        looks of its own. NotFound."""
         with self._database.writing(durable=True) as connection:
             row = _theirs(connection, document_id, access)
             before = [
@@ -373,7 +374,7 @@ class SqlCatalogue:
             ]
             connection.execute(delete(corrections).where(corrections.c.id.in_([one.id for one in before])))
             connection.execute(insert(corrections).values(correction_row(document_id, correction)))
-            if correction.text is None and read_marked:
+            if correction.text is None and read_marked and document_of(row).has_looks:
                 return page_again(connection, document_id, correction.page)
             changes = any(one.text is not None for one in [*before, correction])
             return _published_anew(connection, row) if changes else document_of(row)
