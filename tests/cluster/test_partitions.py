@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -64,12 +65,12 @@ def slept(life: Life, trial: Trial) -> Trial:
         other = replace(life, blow=None).begin()
         if not until(lambda: settled(life)):
             trial.wrong = "nobody took over"
-        os.kill(sleeper.pid or 0, signal.SIGCONT)
+        sent(sleeper, signal.SIGCONT)
         time.sleep(OUTLIVED)
         if not until(lambda: settled(life)):
             trial.wrong = trial.wrong or "it is not settled after the waking"
         for process in (sleeper, other):
-            os.kill(process.pid or 0, signal.SIGTERM)
+            sent(process, signal.SIGTERM)
             until(lambda process=process: has_ended(process))
             if process.exitcode != 0:
                 trial.wrong = trial.wrong or f"a worker ended with {process.exitcode}"
@@ -99,8 +100,14 @@ def is_struck(life: Life) -> bool:
 def has_ended(process: BaseProcess) -> bool:
     """Whether it did; one that only now falls asleep is woken."""
     if process.is_alive():
-        os.kill(process.pid or 0, signal.SIGCONT)
+        sent(process, signal.SIGCONT)
     return not process.is_alive()
+
+
+def sent(process: BaseProcess, number: signal.Signals) -> None:
+    """Send it, unless the process ended and this is not known yet: ``is_alive`` hears of it from the fork server."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid or 0, number)
 
 
 def settled(life: Life) -> bool:
