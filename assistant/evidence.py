@@ -209,7 +209,9 @@ def _candidates(source: int, hit: Hit, asked: Asked, scale: Scale) -> list[_Cand
         foreign=float(detect_language(hit.chunk.text[:_TELLING], default=asked.language) != asked.language),
     )
     return [
-        _Candidate(source, piece, _compared(piece, hit), replace(passage, words=words, wanted=wanted))
+        _Candidate(
+            source, _shortened(piece, asked), _compared(piece, hit), replace(passage, words=words, wanted=wanted)
+        )
         for piece in quotable(without_orders(hit.chunk.text), _headings(hit.chunk))
         if asked.learns_from(piece.matched) or not piece.is_sentence
         for words, wanted in [(_words(piece, title, asked), float(asked.is_held_by(piece.matched)))]
@@ -226,6 +228,16 @@ def _words(piece: Quotable, title: frozenset[str], asked: Asked) -> float:
     own = text_roots(piece.matched)
     share = asked.coverage(own)
     return asked.coverage(own | title) if share and not piece.is_sentence else share
+
+
+def _shortened(piece: Quotable, asked: Asked) -> Quotable:
+    """Shown without the lines above its sentence, where these add none of the question's words and nothing it wants."""
+    share, holds = asked.coverage(text_roots(piece.matched)), asked.is_held_by(piece.matched)
+    if share:
+        for ending in piece.endings:
+            if asked.coverage(text_roots(ending)) == share and asked.is_held_by(ending) == holds:
+                return replace(piece, text=ending)
+    return piece
 
 
 def _compared(piece: Quotable, hit: Hit) -> str:

@@ -37,11 +37,13 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s|\n)(?=[^.!?\n]*\Z)")
 class Quotable:
     """``text`` stands verbatim in the passage, without the headings above it; a table's row comes under its header's
     lines. ``matched`` is what a question is compared with: the text under its headings, or the row as "column: cell"
-    pairs. ``is_sentence``: it speaks for itself; a row or a run of lines needs its headings to be understood."""
+    pairs. ``is_sentence``: it speaks for itself; a row or a run of lines needs its headings to be understood.
+    ``endings``: a sentence without the lines above it (a letterhead, a mail's first lines), shortest first."""
 
     text: str
     matched: str
     is_sentence: bool = True
+    endings: tuple[str, ...] = ()
 
 
 def quotable(passage: str, headings: Collection[str] = ()) -> list[Quotable]:
@@ -102,7 +104,10 @@ def _run(passage: str, run: Sequence[Span], titles: Collection[str]) -> Quotable
     is_title = [_bare(passage[span.start : span.end]) in titles for span in run]
     last = max((number for number, title in enumerate(is_title) if not title), default=len(run) - 1)
     first = max((number + 1 for number, title in enumerate(is_title[:last]) if title), default=0)
-    return Quotable(passage[run[first].start : run[last].end], matched, bool(_CLOSED.search(matched)))
+    if not _CLOSED.search(matched):
+        return Quotable(passage[run[first].start : run[last].end], matched, False)
+    endings = tuple(passage[span.start : run[last].end] for span in reversed(run[first + 1 : last + 1]))
+    return Quotable(passage[run[first].start : run[last].end], matched, True, endings)
 
 
 def _units(passage: str) -> Iterator[Span]:

@@ -128,3 +128,13 @@ async def test_a_row_is_read_under_its_documents_title() -> None:
         evidence = await weigher().weigh(question, vector, [Hit(chunk, 1.0, similar, 2.0)])
         assert evidence.is_relevant
         assert row in evidence.best[0].text
+
+
+MAIL = "From: Ana Ruiz\nTo: Luis Vega\nSubject: the flat in Calle Mayor\n\nThe rent of the flat is 950 euros a month."
+
+
+async def test_lines_above_a_sentence_are_shown_only_where_they_answer_too() -> None:
+    evidence, _ = await weighed("How much is the rent of the flat?", [("a", MAIL)])
+    assert evidence.best[0].text == "The rent of the flat is 950 euros a month."
+    evidence, _ = await weighed("In which street is the flat of Ana Ruiz?", [("a", MAIL)])
+    assert "Calle Mayor" in evidence.best[0].text and evidence.best[0].text.startswith("From: Ana Ruiz")

@@ -37,6 +37,7 @@ def test_the_lines_of_a_receipt_stay_together_up_to_a_length() -> None:
 def test_lines_without_a_stop_go_with_their_sentence_and_a_sentence_stands_alone() -> None:
     pieces = quotable("Plazo\n\nDel 1 al 31 de enero. Otra cosa es el lugar.")
     assert [piece.text for piece in pieces] == ["Plazo\n\nDel 1 al 31 de enero.", "Otra cosa es el lugar."]
+    assert [piece.endings for piece in pieces] == [("Del 1 al 31 de enero.",), ()]
 
 
 def test_headings_help_to_find_a_sentence_and_are_not_quoted() -> None:
