@@ -64,7 +64,7 @@ class Crew:
         self._places = max(PLACES, usable_cores())
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._worker = ""
-        self._shown = 0.0  # when this worker last showed itself, by our own clock
+        self._shown = _clocks()  # when this worker last showed itself
         self._nobodys = frozenset[Lease]()  # leases that no reading stood behind at the last beat
         self._wanted = asyncio.Event()
         self._taking = asyncio.Lock()
@@ -257,7 +257,7 @@ class Crew:
 
     def _enrol(self) -> None:
         """Be one of the workers, and bury those of which it is certain that they are dead."""
-        me, self._shown = psutil.Process(os.getpid()), time.monotonic()
+        me, self._shown = psutil.Process(os.getpid()), _clocks()
         self._worker = self._queue.enrol(socket.gethostname(), me.pid, me.create_time())
         self._bury()
 
@@ -274,7 +274,7 @@ class Crew:
     def _beat(self) -> None:
         assert self._loop is not None
         here = {run.claim.lease for run, _ in tuple(self._running.values()) if not run.leaves}
-        now = time.monotonic()
+        now = _clocks()
         try:
             held, self._shown = self._queue.beat(self._worker), now
         except LeaseLost:
@@ -292,7 +292,8 @@ class Crew:
 
     def _is_shown(self) -> bool:
         """Whether nobody can take this worker for dead: it was not asleep, nor cut off from the catalogue."""
-        return time.monotonic() - self._shown < self._settings.lease_seconds
+        silent = max(now - then for now, then in zip(_clocks(), self._shown, strict=True))
+        return silent < self._settings.lease_seconds
 
     def _bury(self) -> int:
         """Hand on what dead workers had begun: those that were silent too long, or whose process is gone."""
@@ -320,6 +321,12 @@ class Crew:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._enrol)
+
+
+def _clocks() -> tuple[float, float]:
+    """The steady one stands still while the machine is suspended, the wall's does not; a wall's clock set back tells
+    nothing. So the longer of both silences counts."""
+    return time.monotonic(), time.time()
 
 
 def _is_gone(host: str, pid: int, started: float) -> bool:

@@ -22,6 +22,7 @@ from assistant.core.ports import Progress, SearchQuery, Upload
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
 from ingestion import crew, followers
+from ingestion.crew import Crew
 from ingestion.gates import Gate, Turn
 from ingestion.pipeline import Pipeline
 from ingestion.publish import Publisher
@@ -209,10 +210,12 @@ async def test_who_wakes_up_after_its_document_was_given_away_changes_nothing(
     assert published(perito, document) == right
 
 
+@pytest.mark.parametrize("clocks", [(1, 1), (0, 1)], ids=["the process slept", "the machine was suspended"])
 async def test_who_was_silent_for_longer_than_its_lease_begins_no_page(
-    perito: Perito, long: Path, monkeypatch: pytest.MonkeyPatch
+    perito: Perito, long: Path, clocks: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have slept between taking the document and reading it: whose that is now has to be looked at first."""
+    """It may have slept between taking the document and reading it: whose that is now has to be looked at first.
+    ``clocks``: which went on meanwhile, the steady one and the wall's."""
     document, begun = await submitted(perito.worker, long), list[int]()
     read_page, pages_done = Pipeline.read_page, perito.catalogue.pages_done
 
@@ -220,12 +223,16 @@ async def test_who_was_silent_for_longer_than_its_lease_begins_no_page(
         begun.append(number)
         return read_page(self, file, number, *more)
 
+    def shift(crew: Crew, seconds: float) -> None:
+        steady, wall = crew._shown  # pyright: ignore[reportPrivateUsage]
+        crew._shown = steady + clocks[0] * seconds, wall + clocks[1] * seconds  # pyright: ignore[reportPrivateUsage]
+
     monkeypatch.setattr(Pipeline, "read_page", counted)
     async with worker_over(perito) as sleeper:
         of_sleeper = sleeper._crew  # pyright: ignore[reportPrivateUsage]
 
         def sleep() -> None:
-            of_sleeper._shown -= perito.settings.worker.lease_seconds  # pyright: ignore[reportPrivateUsage]
+            shift(of_sleeper, -perito.settings.worker.lease_seconds)
             perito.catalogue.queue.pause("test")  # whoever takes it over has it, as it were
             perito.catalogue.queue.give_back(document.id, of_sleeper._worker)  # pyright: ignore[reportPrivateUsage]
 
@@ -234,7 +241,7 @@ async def test_who_was_silent_for_longer_than_its_lease_begins_no_page(
         await until(lambda: perito.catalogue.queue.is_paused() and not of_sleeper._running)  # pyright: ignore[reportPrivateUsage]
         assert begun == []
         await perito.worker.resume(EVERYONE)
-        of_sleeper._shown += perito.settings.worker.lease_seconds  # pyright: ignore[reportPrivateUsage]
+        shift(of_sleeper, perito.settings.worker.lease_seconds)
         await followed(sleeper, document)
     assert sorted(begun) == list(range(1, document.pages + 1))
 
