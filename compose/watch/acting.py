@@ -248,18 +248,17 @@ class Actor:
 
     async def _remove(self, backend: Backend, remove: Remove) -> None:
         """Remove a document that this watch brought in, and its older versions that are still there."""
-        files = self._memory.files()
-        documents = self._memory.documents()
-        document = documents.get(remove.document)
-        held = {file.document for path, file in files.items() if path not in remove.paths}
-        if document is None or document.id in held:
+        document, going_too = self._memory.document(remove.document), frozenset(remove.paths)
+        if document is None or self._memory.holders(document.id) - going_too:
             return
-        older = [one for one in documents.values() if one.path == document.path and one.id not in held]
+        versions = self._memory.versions(document.path)
+        older = [one for one in versions if not self._memory.holders(one.id) - going_too]
         going = [document] if not remove.paths else older
         for one in {each.id: each for each in [document, *going] if each.brought}.values():
             await self._delete(backend, one)
         await asyncio.to_thread(self._memory.forget, remove.paths, [one.id for one in [document, *going]])
-        self._names = {name: document_id for name, document_id in self._names.items() if document_id != document.id}
+        if self._names.get(document.name) == document.id:
+            del self._names[document.name]
         for path in remove.paths or (document.path,):
             self._tell(Done("removed", path, document.id, document.name))
 
@@ -280,10 +279,9 @@ class Actor:
         mine = self._memory.document(document.id)
         if mine is None:
             return
-        others = [one.id for one in self._memory.documents().values() if one.path == mine.path and one.id != mine.id]
-        if others:
-            held = {file.document for file in self._memory.files().values()}
-            await asyncio.to_thread(self._memory.forget, (), [one for one in others if one not in held])
+        others = [one.id for one in self._memory.versions(mine.path) if one.id != mine.id]
+        if gone := [one for one in others if not self._memory.holders(one)]:
+            await asyncio.to_thread(self._memory.forget, (), gone)
 
     # -- names --------------------------------------------------------------------------------
 

@@ -174,13 +174,15 @@ class Watch:
                 self._tell(Told(sentence=f"Watching {root} for the collection {self._collection}"))
                 try:
                     while True:
-                        await self._session(parts, actor)
+                        pause = await self._session(parts, actor)
+                        await asyncio.sleep(pause)
                 finally:
                     waking.cancel()
                     await asyncio.gather(waking, return_exceptions=True)
 
-    async def _session(self, parts: Parts, actor: Actor) -> None:
-        """Go round until nothing is being read any more: then others may have this home."""
+    async def _session(self, parts: Parts, actor: Actor) -> float:
+        """Go round until nothing is being read any more, or trouble came up: then others may have this home. How many
+        seconds to leave it to them."""
         async with contextlib.AsyncExitStack() as session:
             backend: Backend | None = None
             while True:
@@ -194,12 +196,11 @@ class Watch:
                         self._troubles = 0
                 except TransientError as error:
                     self._trouble(str(error))
-                    await asyncio.sleep(RETRY_SECONDS[min(self._troubles, len(RETRY_SECONDS) - 1)])
-                    self._troubles += 1
-                    return  # what it leads to may be gone: it is looked for anew
+                    self._troubles += 1  # what it leads to may be gone: it is looked for anew
+                    return RETRY_SECONDS[min(self._troubles, len(RETRY_SECONDS)) - 1]
                 if backend is not None and not self._followed:
                     await backend.finish()
-                    return
+                    return 0.0
                 at_rest = survey.settled and not plan.waits and not (plan.acts and actor.later)
                 await self._wait(RESCAN_SECONDS if at_rest else self._options.settle)
 

@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +77,11 @@ class Memory:
             found = connection.execute("SELECT id FROM watches WHERE folder = ? AND collection = ?", place)
             self.watch: int = found.fetchone()[0]
         self._collection = collection
-        self._files = self._load_files()
-        self._documents = self._load_documents()
+        self._files: dict[str, KnownFile] = {}
+        self._documents: dict[str, KnownDocument] = {}
+        self._holders = defaultdict[str, set[str]](set)  # the paths of the files that a document stands for
+        self._versions = defaultdict[str, set[str]](set)  # the documents after a path
+        self._load()
 
     def close(self) -> None:
         with self._lock:
@@ -102,6 +106,16 @@ class Memory:
     def document(self, document_id: str) -> KnownDocument | None:
         with self._lock:
             return self._documents.get(document_id)
+
+    def holders(self, document_id: str) -> frozenset[str]:
+        """The paths of the files that the document stands for."""
+        with self._lock:
+            return frozenset(self._holders.get(document_id, ()))
+
+    def versions(self, path: str) -> list[KnownDocument]:
+        """The documents after the file at ``path``, newer and older."""
+        with self._lock:
+            return [self._documents[one] for one in sorted(self._versions.get(path, ()))]
 
     def names_elsewhere(self) -> set[str]:
         """What other watches call their documents in the same collection."""
@@ -157,7 +171,7 @@ class Memory:
             self._forget_files(connection, paths)
             for document in documents:
                 connection.execute("DELETE FROM documents WHERE watch = ? AND id = ?", (self.watch, document))
-                self._documents.pop(document, None)
+                self._drop_document(document)
 
     def hand_over(self, document_id: str) -> None:
         """Let the other watches whose files stand for the document be those that brought it in."""
@@ -165,30 +179,49 @@ class Memory:
             change = "UPDATE documents SET brought = 1 WHERE id = ? AND watch <> ?"
             connection.execute(change, (document_id, self.watch))
 
-    def _load_files(self) -> dict[str, KnownFile]:
+    def _load(self) -> None:
         columns = "path, size, mtime_ns, device, sha256, document, refused, terms"
         rows = self._rows(f"SELECT {columns} FROM files WHERE watch = ?", self.watch)
-        return {os.fsdecode(row[0]): KnownFile(Sign(row[1], row[2], row[3] % (1 << 64)), *row[4:]) for row in rows}
-
-    def _load_documents(self) -> dict[str, KnownDocument]:
+        for row in rows:
+            self._hold_file(os.fsdecode(row[0]), KnownFile(Sign(row[1], row[2], row[3] % (1 << 64)), *row[4:]))
         rows = self._rows("SELECT id, name, path, sha256, brought FROM documents WHERE watch = ?", self.watch)
-        return {row[0]: KnownDocument(row[0], row[1], os.fsdecode(row[2]), row[3], bool(row[4])) for row in rows}
+        for row in rows:
+            self._hold_document(KnownDocument(row[0], row[1], os.fsdecode(row[2]), row[3], bool(row[4])))
+
+    def _hold_file(self, path: str, file: KnownFile) -> None:
+        self._drop_file(path)
+        self._files[path] = file
+        if file.document:
+            self._holders[file.document].add(path)
+
+    def _hold_document(self, document: KnownDocument) -> None:
+        self._drop_document(document.id)
+        self._documents[document.id] = document
+        self._versions[document.path].add(document.id)
+
+    def _drop_file(self, path: str) -> None:
+        if (file := self._files.pop(path, None)) and file.document:
+            _discard(self._holders, file.document, path)
+
+    def _drop_document(self, document_id: str) -> None:
+        if document := self._documents.pop(document_id, None):
+            _discard(self._versions, document.path, document_id)
 
     def _keep_file(self, connection: sqlite3.Connection, path: str, file: KnownFile) -> None:
         sign = (file.sign.size, file.sign.mtime_ns, _signed(file.sign.device))
         row = (self.watch, os.fsencode(path), *sign, file.sha256, file.document, file.refused, file.terms)
         connection.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._files[path] = file
+        self._hold_file(path, file)
 
     def _keep_document(self, connection: sqlite3.Connection, document: KnownDocument) -> None:
         row = (self.watch, document.id, document.name, os.fsencode(document.path), document.sha256, document.brought)
         connection.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._documents[document.id] = document
+        self._hold_document(document)
 
     def _forget_files(self, connection: sqlite3.Connection, paths: Iterable[str]) -> None:
         for path in paths:
             connection.execute("DELETE FROM files WHERE watch = ? AND path = ?", (self.watch, os.fsencode(path)))
-            self._files.pop(path, None)
+            self._drop_file(path)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         with self._lock, _told():
@@ -212,6 +245,12 @@ def _opened(file: Path) -> sqlite3.Connection:
         connection.executescript(_TABLES)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         return connection
+
+
+def _discard(index: dict[str, set[str]], key: str, value: str) -> None:
+    index[key].discard(value)
+    if not index[key]:
+        del index[key]
 
 
 def _signed(number: int) -> int:

@@ -295,6 +295,30 @@ async def test_a_busy_home_is_waited_for(perito: Perito, folder: Path, monkeypat
     assert sum(one.trouble for one in told) == 2
 
 
+async def test_while_it_waits_after_trouble_others_may_have_the_home(
+    perito: Perito, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, is_open = loop.open_backend, [False]
+
+    @asynccontextmanager
+    async def seen(settings: Settings) -> AsyncIterator[Backend]:
+        async with real(settings) as backend:
+            is_open[0] = True
+            try:
+                yield backend
+            finally:
+                is_open[0] = False
+
+    async def full(*_: object) -> None:
+        raise DiskFull("There is no room left")
+
+    monkeypatch.setattr(loop, "open_backend", seen)
+    monkeypatch.setattr(LocalBackend, "submit", full)
+    async with watching(perito, folder) as told:
+        await until(lambda: any("no room" in one.sentence for one in told))
+        await until(lambda: not is_open[0], seconds=loop.RETRY_SECONDS[0] / 2)
+
+
 # -- the command ------------------------------------------------------------------------------
 
 
