@@ -14,7 +14,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image, ImageChops
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.documents import shared
 from tests.web.conftest import OpenPage, Server
@@ -211,6 +211,31 @@ def test_it_fits_a_phone(asked: Server, open_page: OpenPage, scheme: str) -> Non
     assert box is not None and box["width"] > 340
     assert has_no_sideways_scroll(page)
     assert faults(page, ".perito-card") == []
+
+
+def test_a_conversation_opens_by_its_address_however_its_connections_are_answered(
+    asked: Server, open_page: OpenPage
+) -> None:
+    """Chainlit connects twice then, and the connection that is answered last stays."""
+    page, _ = open_page(asked)
+    address = page.locator('a[href^="/thread/"]').filter(has_text=re.compile("modelo ?721")).last.get_attribute("href")
+    held: list[Route] = []
+
+    def let_the_second_pass(route: Route) -> None:
+        if not held:
+            return held.append(route)
+        route.fulfill(response=route.fetch())
+        if len(held) == 1:
+            held[0].continue_()
+        held.append(route)
+
+    page.route("**/set-session-cookie", let_the_second_pass)
+    page.goto(f"{asked.url}{address}")
+    page.wait_for_timeout(2000)
+    if len(held) == 1:  # the second waits for the first
+        held.append(held[0])
+        held[0].continue_()
+    expect(page.locator(".perito-source").first).to_be_visible(timeout=20_000)
 
 
 def test_everything_can_be_reached_by_keyboard(asked: Server, open_page: OpenPage) -> None:

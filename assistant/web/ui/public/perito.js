@@ -52,6 +52,17 @@
   }).observe(root, { childList: true, subtree: true });
   label();
 
+  // A conversation opened by its address is connected to twice, and the connection whose cookie is set last stays: were
+  // that the former one, the page would wait for the conversation for ever. So they are set one after the other.
+  const send = window.fetch.bind(window);
+  let former = Promise.resolve();
+  window.fetch = (what, how) => {
+    if (!String(what).endsWith("/set-session-cookie")) return send(what, how);
+    const answer = former.then(() => send(what, how));
+    former = answer.catch(() => undefined);
+    return answer;
+  };
+
   // The empty state invites to add documents as long as there are none.
   fetch("/api/documents?limit=1")
     .then((response) => (response.ok ? response.json() : null))
