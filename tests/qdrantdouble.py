@@ -1,8 +1,7 @@
-"""A test double of a Qdrant server: the few REST routes we use, over qdrant-client's local mode. Tests only.
+"""A test double of a Qdrant server: the few REST routes we use, over Qdrant Edge, the same engine. Tests only.
 
-Every body is parsed with the strict models that qdrant-client generates from Qdrant's OpenAPI description, so a
-field that no server knows fails here. Local mode searches exactly: it has no graphs and no payload indexes, and
-ignores their parameters; and it answers a word search with points of score 0, which a server leaves out.
+Every body is parsed with the strict models that qdrant-client generates from Qdrant's OpenAPI description, so a field
+that no server knows fails here, and so is every answer: what the client gets is what a server may say.
 """
 
 from __future__ import annotations
@@ -11,101 +10,89 @@ import json
 import re
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from qdrant_client import QdrantClient, models
+from qdrant_client.http import models
 
-Route = Callable[["QdrantDouble", str, Any], Any]
+from tests.qdrantedge import JSON, Collection
+
+DONE = {"operation_id": 1, "status": "completed"}
 
 
 class QdrantDouble:
-    """Serve it with ``serving``. ``bodies`` keeps what was sent, as (method, path, JSON)."""
+    """Serve it with ``serving``. Collections lie in ``folder``. ``bodies`` keeps what was sent: method, path, JSON."""
 
-    def __init__(self) -> None:
-        self.client = QdrantClient(":memory:")
+    def __init__(self, folder: Path) -> None:
+        self.collections: dict[str, Collection] = {}
         self.lock = threading.Lock()
         self.bodies: list[tuple[str, str, Any]] = []
         self.refuse_with: tuple[int, str] | None = None  # a status and a text, for every further request
+        self._folder = folder
 
-    def create(self, name: str, body: models.CreateCollection) -> bool:
-        return self.client.create_collection(
-            name,
-            vectors_config=body.vectors,
-            sparse_vectors_config=body.sparse_vectors,
-            hnsw_config=body.hnsw_config,
-            metadata=body.metadata,
-        )
-
-    def query(self, name: str, body: models.QueryRequest) -> models.QueryResponse:
-        return self.client.query_points(
-            name,
-            query=body.query,
-            using=body.using,
-            prefetch=body.prefetch,
-            query_filter=body.filter,
-            limit=body.limit or 10,
-            with_payload=body.with_payload or False,
-            search_params=body.params,
-        )
-
-    def scroll(self, name: str, body: models.ScrollRequest) -> models.ScrollResult:
-        points, following = self.client.scroll(
-            name, scroll_filter=body.filter, limit=body.limit or 10, order_by=body.order_by, with_payload=True
-        )
-        return models.ScrollResult(points=points, next_page_offset=following)
+    def create(self, name: str, body: JSON) -> bool:
+        assert name not in self.collections
+        self.collections[name] = Collection(self._folder / name, body)
+        return True
 
 
-def _routes() -> dict[tuple[str, str], tuple[Any, Route]]:
-    done = models.UpdateResult(operation_id=1, status=models.UpdateStatus.COMPLETED)
+def _on(act: Callable[[Collection, JSON], object]) -> Callable[[QdrantDouble, str, JSON], Any]:
+    """A route that changes a collection."""
 
-    def upsert(double: QdrantDouble, name: str, body: models.PointsList) -> Any:
-        double.client.upsert(name, body.points, update_filter=body.update_filter, update_mode=body.update_mode)
-        return done
+    def route(double: QdrantDouble, name: str, body: JSON) -> Any:
+        act(double.collections[name], body)
+        return DONE
 
-    def delete(double: QdrantDouble, name: str, body: models.FilterSelector) -> Any:
-        double.client.delete(name, body)
-        return done
+    return route
 
-    def index(double: QdrantDouble, name: str, body: models.CreateFieldIndex) -> Any:
-        assert double.client.collection_exists(name)
-        return done  # local mode has none
 
-    return {
-        ("GET", ""): (None, lambda double, name, _: double.client.get_collection(name)),
-        ("GET", "/exists"): (
-            None,
-            lambda double, name, _: models.CollectionExistence(exists=double.client.collection_exists(name)),
-        ),
-        ("PUT", ""): (models.CreateCollection, QdrantDouble.create),
-        ("PUT", "/index"): (models.CreateFieldIndex, index),
-        ("PUT", "/points"): (models.PointsList, upsert),
-        ("POST", "/points/batch"): (
-            models.UpdateOperations,
-            lambda double, name, body: double.client.batch_update_points(name, body.operations),
-        ),
-        ("POST", "/points/query"): (models.QueryRequest, QdrantDouble.query),
-        ("POST", "/points/query/batch"): (
-            models.QueryRequestBatch,
-            lambda double, name, body: [double.query(name, search) for search in body.searches],
-        ),
-        ("POST", "/points/scroll"): (models.ScrollRequest, QdrantDouble.scroll),
-        ("POST", "/points/delete"): (models.FilterSelector, delete),
-        ("POST", "/points/count"): (
-            models.CountRequest,
-            lambda double, name, body: double.client.count(name, count_filter=body.filter, exact=True),
-        ),
-    }
+# What is sent, what is answered, and who answers.
+ROUTES: dict[tuple[str, str], tuple[Any, Any, Callable[[QdrantDouble, str, JSON], Any]]] = {
+    ("GET", ""): (None, models.CollectionInfo, lambda double, name, _: double.collections[name].info()),
+    ("GET", "/exists"): (
+        None,
+        models.CollectionExistence,
+        lambda double, name, _: {"exists": name in double.collections},
+    ),
+    ("PUT", ""): (models.CreateCollection, bool, QdrantDouble.create),
+    ("PUT", "/index"): (models.CreateFieldIndex, models.UpdateResult, _on(Collection.index)),
+    ("PUT", "/points"): (models.PointsList, models.UpdateResult, _on(Collection.upsert)),
+    ("POST", "/points/delete"): (models.FilterSelector, models.UpdateResult, _on(Collection.delete)),
+    ("POST", "/points/batch"): (
+        models.UpdateOperations,
+        list[models.UpdateResult],
+        lambda double, name, body: [_on(Collection.update)(double, name, one) for one in body["operations"]],
+    ),
+    ("POST", "/points/query"): (
+        models.QueryRequest,
+        models.QueryResponse,
+        lambda double, name, body: double.collections[name].query(body),
+    ),
+    ("POST", "/points/query/batch"): (
+        models.QueryRequestBatch,
+        list[models.QueryResponse],
+        lambda double, name, body: [double.collections[name].query(search) for search in body["searches"]],
+    ),
+    ("POST", "/points/scroll"): (
+        models.ScrollRequest,
+        models.ScrollResult,
+        lambda double, name, body: double.collections[name].scroll(body),
+    ),
+    ("POST", "/points/count"): (
+        models.CountRequest,
+        models.CountResult,
+        lambda double, name, body: {"count": double.collections[name].count(body)},
+    ),
+}
 
 
 @contextmanager
-def serving(double: QdrantDouble) -> Iterator[str]:
+def serving(double: QdrantDouble) -> Generator[str]:
     """Serve ``double`` on a free port of loopback; yields its URL."""
-    routes = _routes()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -118,16 +105,15 @@ def serving(double: QdrantDouble) -> Iterator[str]:
                 return self.reply(status, {"status": {"error": text}})
             match = re.fullmatch(r"/collections/([^/]+)(.*)", path)
             assert match, path
-            model, route = routes[self.command, match[2]]
+            asked, answered, route = ROUTES[self.command, match[2]]
             double.bodies.append((self.command, path, json.loads(sent) if sent else None))
-            with double.lock, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # local mode says that it ignores graphs and indexes
-                body = model.model_validate_json(sent) if model else None
-                result = TypeAdapter(Any).dump_python(route(double, match[1], body), mode="json")
-            self.reply(200, {"result": result, "status": "ok", "time": 0.0})
+            body = asked.model_validate_json(sent).model_dump(mode="json", exclude_none=True) if asked else {}
+            with double.lock:
+                result = route(double, match[1], body)
+            self.reply(200, {"result": TypeAdapter(answered).validate_python(result), "status": "ok", "time": 0.0})
 
         def reply(self, status: int, body: Any) -> None:
-            data = json.dumps(body).encode()
+            data = TypeAdapter(Any).dump_json(body)
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))

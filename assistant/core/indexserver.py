@@ -121,9 +121,7 @@ class ServerStore:
             name: {str(point.id): point.score for point in answer.points}
             for name, answer in zip(queries, answers, strict=True)
         }
-        # A server gives no sparse score to a point that shares no word; local mode gives it zero.
-        sparse = {point_id: score for point_id, score in scores.get(schema.SPARSE, {}).items() if score > 0}
-        return scores.get(schema.DENSE, {}), sparse
+        return scores.get(schema.DENSE, {}), scores.get(schema.SPARSE, {})
 
     def fetch(self, where: Where, limit: int) -> list[Found]:
         """Stored points, in no particular order."""

@@ -22,6 +22,6 @@ def tables() -> Iterator[Tables]:
 
 @pytest.fixture(scope="session")
 def shared(postgres: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:  # noqa: F811
-    double = QdrantDouble()
+    double = QdrantDouble(tmp_path_factory.mktemp("qdrant-double"))
     with serving(double) as url:
         yield Shared(postgres, double, url, papers(tmp_path_factory.mktemp("handed-in") / "papers"))

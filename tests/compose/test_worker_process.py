@@ -47,13 +47,10 @@ class Halves:
         return self.perito(*words, **variables)
 
     def points(self) -> int:
-        return self.double.client.count("perito", exact=True).count
+        return self.double.collections["perito"].count({})
 
     def embedded(self) -> int:
-        return sum(
-            bool(point.vector and "dense" in point.vector)
-            for point in self.double.client.scroll("perito", limit=1000, with_vectors=True)[0]
-        )
+        return self.double.collections["perito"].count({"filter": {"must": [{"has_vector": "dense"}]}})
 
     def files(self) -> list[Path]:
         return [path for path in (self.perito.home / "blobs").rglob("*") if path.is_file()]
@@ -65,7 +62,7 @@ class Halves:
 
 @pytest.fixture
 def halves(tmp_path: Path) -> Iterator[Halves]:
-    double = QdrantDouble()
+    double = QdrantDouble(tmp_path / "double")
     with serving(double) as url:
         variables = {
             "PERITO_WORKER__WHERE": "elsewhere",

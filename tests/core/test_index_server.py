@@ -23,8 +23,8 @@ VECTOR = [0.5, 0.5, 0.5, 0.5]
 
 
 @pytest.fixture
-def double() -> QdrantDouble:
-    return QdrantDouble()
+def double(tmp_path: Path) -> QdrantDouble:
+    return QdrantDouble(tmp_path)
 
 
 @pytest.fixture
