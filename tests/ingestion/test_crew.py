@@ -1,7 +1,7 @@
 """Who reads what, and when: processes that share a catalogue, documents that share a process, and people who steer.
 
 Several workers stand over the same stores in one process here, so that the moments when they cross can be chosen.
-`tests/compose/test_worker_process.py` has the real processes.
+`tests/cluster/test_worker_process.py` has the real processes.
 """
 
 from __future__ import annotations

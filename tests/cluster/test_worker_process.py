@@ -20,6 +20,8 @@ from tests.compose.commands import Commands, Outcome, end
 from tests.documents import DATA
 from tests.qdrantdouble import QdrantDouble, serving
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 
 @dataclass(frozen=True)
 class Halves:
