@@ -318,12 +318,17 @@ def _reject_unknown_variables(variables: Mapping[str, str]) -> None:
             raise Misconfigured(f"{variable} is no setting of Perito", advice)
 
 
+def sentence_of(error: ErrorDetails) -> str:
+    """What pydantic says of a mistake; a sentence of ours without pydantic's words before it."""
+    return error["msg"].removeprefix("Value error, ")
+
+
 def _problem(error: ErrorDetails, variables: Mapping[str, str], file: Path) -> str:
     """One mistake: the key, where it stands, and what is wrong with it."""
     path = [str(part) for part in error["loc"]]
     where = next((name for name in _names_of(path, variables) if name in variables), str(file))
     if error["type"] != "extra_forbidden":
-        return f"{'.'.join(path)} (in {where}): {error['msg']}"
+        return f"{'.'.join(path)} (in {where}): {sentence_of(error)}"
     guess = _guess(path[-1], list(_fields_of(path[:-1])))
     return f"{'.'.join(path)} (in {where}) is no setting" + (f"; did you mean {guess}?" if guess else "")
 

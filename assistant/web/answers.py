@@ -25,6 +25,7 @@ from assistant.core.errors import (
     TransientError,
     UnsupportedFile,
 )
+from assistant.core.settings import sentence_of
 from assistant.core.shapes import ErrorShape
 from assistant.web.gate import error_response
 
@@ -80,7 +81,7 @@ async def _perito_error(request: Request, error: Exception) -> Response:
 
 async def _invalid_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+    problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {sentence_of(e)}" for e in error.errors()[:5])
     return error_response(BadRequest(f"The request is not valid: {problems}", "See /api/openapi.json"), 422)
 
 

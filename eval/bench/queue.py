@@ -121,12 +121,16 @@ async def _queued(settings: Settings, file: Path, note: Path) -> tuple[float, li
 
 
 async def _nothing(worker: Worker, catalogue: SqlCatalogue, document: Document) -> float:
-    """Seconds from putting a read document in the queue again to its end."""
-    await asyncio.to_thread(catalogue.queue.retry, document.id)
+    """Seconds from putting a read document in the queue again to its end; a whole one would not be tried again."""
+    await asyncio.to_thread(catalogue.update_document, replace(document, status=DocumentStatus.PARTIAL))
+    queued = await asyncio.to_thread(catalogue.queue.retry, document.id)
+    assert queued.status is DocumentStatus.QUEUED
     started = time.perf_counter()
     worker._crew.wake()  # pyright: ignore[reportPrivateUsage]
     await _ended(worker, document)
-    return time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    assert catalogue.document(document.id, ALL).status is DocumentStatus.COMPLETE
+    return seconds
 
 
 async def _ended(worker: Worker, document: Document) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,17 @@ def test_a_locked_pdf_asks_for_its_password_and_opens_with_it(perito: Commands) 
     opened = perito("ingest", locked, "--password", "test", "--json")
     assert opened.code == 0, opened.out
     assert opened.json["documents"][0]["status"] == "complete"
+
+
+@pytest.mark.parametrize(("given", "said"), [("\n", "No password was given"), ("short\n", "at least 8 characters")])
+def test_a_password_that_protects_nothing_is_refused(perito: Commands, given: str, said: str) -> None:
+    outcome = perito("password", stdin=given)
+    assert outcome.code == 2 and said in outcome.err
+
+
+def test_the_version_is_told(perito: Commands) -> None:
+    outcome = perito("--version")
+    assert outcome.code == 0 and outcome.out == f"perito {version('perito')}\n"
 
 
 def test_doctor_finds_a_healthy_home(perito: Commands) -> None:

@@ -151,7 +151,7 @@ def test_a_home_that_is_no_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         ("[server]\nxyzzy = 81", "server.xyzzy (in {file}) is no setting. "),
         ("server = 81", "server (in {file}): Input should be a valid dictionary"),
         ("[server]\nport = 99999", "server.port (in {file}): Input should be less than or equal to 65535"),
-        ('[llm]\nbase_url = "http://host"', "llm (in {file}): Value error, base_url is set, so model must be set too"),
+        ('[llm]\nbase_url = "http://host"', "llm (in {file}): base_url is set, so model must be set too"),
         ('[vlm]\nbase_url = "host:8000"\nmodel = "m"', "base_url must begin with http"),
         ('[[auth.users]]\nname = "a"\npassword_hash = "h"\n' * 2, "two users have the same name"),
         ('[[auth.users]]\nname = "a"\npasword_hash = "h"', "auth.users.0.password_hash (in {file}): Field required"),
