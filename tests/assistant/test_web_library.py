@@ -395,6 +395,8 @@ async def test_a_table_is_shown_as_one_and_the_receipt_in_words(web: Web) -> Non
         style = await client.get("/library/theme.css")
         script = await client.get("/library/static/htmx.min.js")
         nothing = await client.get("/library/static/..%2Fpages.py")
+        nowhere = await client.get("/library/nowhere/at/all")
+        slash = await client.get("/library/")
     assert "<table><tr><td>Precio</td></tr></table>" in shown.text
     assert '<rect class="reader-ocr" x="0.1" y="0.1" width="0.8" height="0.2"/>' in shown.text
     assert "Read by: OCR. 70 % sure." in shown.text
@@ -404,3 +406,5 @@ async def test_a_table_is_shown_as_one_and_the_receipt_in_words(web: Web) -> Non
     assert "--background" in style.text
     assert script.status_code == 200
     assert nothing.status_code == 404
+    assert nowhere.status_code == 404 and "no such page in the library" in nowhere.text
+    assert slash.headers["location"] == "/library"

@@ -7,11 +7,12 @@ import io
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from assistant.core.domain import DocumentStatus
+from assistant.core.errors import NotFound
 from assistant.core.ports import Order
 from assistant.web.dependencies import PRIVATE, Parts, Who
 from assistant.web.documents import DocumentId, PageNumber
@@ -134,3 +135,10 @@ async def static_file(request: Request, file: str) -> Response:
 router.include_router(changes.router)
 router.include_router(live.router)
 router.include_router(sending.router)
+
+
+@router.get("/library/{rest:path}", response_class=HTMLResponse)  # the last: what no other route is for
+async def nothing_here(_: Who, rest: str) -> Response:
+    if not rest:
+        return RedirectResponse("/library")
+    raise NotFound("There is no such page in the library", "Open /library")
