@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import psutil
 
 from assistant.core.errors import PeritoError, UnreadableFile
+from assistant.core.settings import MEGABYTE
 from ingestion.children import program
 from ingestion.children.wire import Channel
 from ingestion.firstlook import About, look_at
@@ -121,7 +122,7 @@ def main(descriptor: int) -> None:
     channel = program.begin(descriptor)
     terms: Terms = pickle.loads(channel.receive())
     _load_libraries()
-    _limit_memory(terms.limits.file_memory_mb * 1_000_000)
+    _limit_memory(terms.limits.file_memory_mb * MEGABYTE)
     program.answer(channel, b"ready")
     desk = Desk(terms, channel)
     orders = program.orders(channel, parts=1)

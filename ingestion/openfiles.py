@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from assistant.core.errors import PeritoError, TooLarge, UnreadableFile
 from assistant.core.machine import usable_cores
-from assistant.core.settings import LimitSettings, TriageSettings
+from assistant.core.settings import MEGABYTE, LimitSettings, TriageSettings
 from ingestion.children.pool import ChildPool
 from ingestion.children.process import (
     Bounds,
@@ -311,7 +311,7 @@ class OpenFile:
         anew, what = True, f"A file in {self._opening.name}"
         while data := self._bounded(Extract(index, anew), what, "page")[1]:
             if copy.tell() + len(data) > most:
-                raise TooLarge(f"It has more than {most // 1_000_000} MB unpacked, which is the limit")
+                raise TooLarge(f"It has more than {most // MEGABYTE} MB unpacked, which is the limit")
             copy.write(data)
             anew = False
 

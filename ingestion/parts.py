@@ -21,7 +21,7 @@ from assistant.core.catalogue import SqlCatalogue
 from assistant.core.domain import Access, Document
 from assistant.core.errors import BadInput
 from assistant.core.ports import Upload
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.openfiles import OpenFile
 from ingestion.sources.enclosed import Enclosure
 
@@ -93,14 +93,14 @@ class Parts:
         count, size = self._catalogue.family(eldest)
         mine = self._catalogue.parts(parent.id, EVERYTHING)  # taken before a crash, or when it was read before
         files = self._limits.parts - count + len(mine)
-        return Room(files, self._limits.unpacked_mb * 1_000_000 - size + sum(each.size for each in mine))
+        return Room(files, self._limits.unpacked_mb * MEGABYTE - size + sum(each.size for each in mine))
 
     async def _take_one(
         self, parent: Document, file: OpenFile, index: int, about: Enclosure, accept: Accept, taking: Taking
     ) -> None:
         try:
             async with _in_threads(self._blobs.aside()) as copy:
-                await asyncio.wrap_future(file.extract(index, copy, self._limits.upload_mb * 1_000_000))
+                await asyncio.wrap_future(file.extract(index, copy, self._limits.upload_mb * MEGABYTE))
                 await asyncio.to_thread(copy.flush)
                 name = part_name(parent.name, about.path)
                 await accept(Upload(Path(copy.name), name, parent.collection, parent=parent.id))

@@ -30,7 +30,7 @@ from assistant.core.domain import (
 )
 from assistant.core.errors import AccessDenied, NotFound, PeritoError, StoreBusy, TooLarge
 from assistant.core.ports import Progress, QueueView, Submission, Upload
-from assistant.core.settings import LimitSettings, WorkerSettings
+from assistant.core.settings import MEGABYTE, LimitSettings, WorkerSettings
 from ingestion.crew import Crew
 from ingestion.embedding import Embedding
 from ingestion.firstlook import About
@@ -247,8 +247,8 @@ class Worker:
     def _accept(self, upload: Upload, collection: str, access: Access) -> tuple[Document, bool]:
         """The document of these bytes, and whether it is new. BadInput where they cannot be read at all."""
         name, size = displayed_name(upload.name), upload.path.stat().st_size
-        if size > self._limits.upload_mb * 1_000_000:
-            raise TooLarge(f"{name} has {size // 1_000_000} MB; the limit is {self._limits.upload_mb} MB")
+        if size > self._limits.upload_mb * MEGABYTE:
+            raise TooLarge(f"{name} has {size // MEGABYTE} MB; the limit is {self._limits.upload_mb} MB")
         with self.files.open(upload.path, name=name, password=upload.password) as file:
             document = self._described(upload, name, file.about.result(), collection, access)
             blob = self._put(upload, file)

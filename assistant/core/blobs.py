@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from assistant.core.errors import BadRequest, DiskFull, Misconfigured, NotFound, UnreadableFile
+from assistant.core.settings import MEGABYTE
 
-MEGABYTE = 1024 * 1024
 PIECE = MEGABYTE
 LOOK_AGAIN = 16 * MEGABYTE  # bytes written between two looks at the free space
 

@@ -27,9 +27,9 @@ from assistant.core import points as schema
 from assistant.core.edgegraphs import GraphBuilder
 from assistant.core.errors import DiskFull, Misconfigured, StoreBusy, StoreMismatch
 from assistant.core.points import Found, IndexSpec, Point, Question, Where
+from assistant.core.settings import MEGABYTE
 
 DESCRIPTION = "index.json"
-MEGABYTE = 1_000_000
 # Edge writes into memory maps of files with holes. Where the disk has no room to fill one, nothing is raised: the
 # kernel ends the process (SIGBUS). So there must be more room than opening or a write takes (measured: 23 MB).
 ROOM = 64 * MEGABYTE

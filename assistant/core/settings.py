@@ -25,6 +25,7 @@ from typing_extensions import TypeIs
 from assistant.core.domain import collection_name
 from assistant.core.errors import BadRequest, Misconfigured
 
+MEGABYTE = 1_000_000  # bytes: what a setting that ends in _mb counts
 PREFIX = "PERITO_"
 
 Share = Annotated[float, Field(ge=0, le=1)]

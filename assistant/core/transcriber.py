@@ -25,11 +25,10 @@ from assistant.core.endpoints import Failed, RetryPolicy
 from assistant.core.errors import Misconfigured, TooLarge
 from assistant.core.llm import Lane, failure_of, note_usage
 from assistant.core.ports import Segment, Transcript
-from assistant.core.settings import TranscriptionSettings
+from assistant.core.settings import MEGABYTE, TranscriptionSettings
 
 log = logging.getLogger(__name__)
 
-MEGABYTE = 1_000_000
 # What endpoints tell formats by: they look at the name's ending.
 ENDINGS = {
     "audio/mpeg": "mp3", "audio/wav": "wav", "audio/mp4": "m4a", "audio/ogg": "ogg", "audio/flac": "flac",

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assistant.core.errors import AccessDenied, NotFound, PeritoError, SignInNeeded, TooLarge
+from assistant.core.settings import MEGABYTE
 from assistant.core.shapes import ErrorDetail, ErrorShape, dump
 from assistant.web.auth import LOCAL_USER, Door, is_loopback
 
@@ -28,7 +29,6 @@ CLOSED_PATHS = (
     *("/project/share/", "/project/thread/share", "/share/", "/mcp", "/copilot/", "/auth/oauth/", "/auth/jwt"),
     *("/docs", "/redoc", "/openapi.json"),  # of Chainlit's own API, with scripts from the network
 )
-MEGABYTE = 1_000_000
 BODY_MEGABYTES = 32  # a question with a long conversation before it; bodies are read before anybody is asked who he is
 LOCAL_SESSION_SECONDS = 14 * 24 * 3600
 POLICY = "; ".join(

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 
 from assistant.core.domain import Access
 from assistant.core.errors import DiskFull, PeritoError
+from assistant.core.settings import MEGABYTE
 from assistant.core.shapes import Shape
 from assistant.web.dependencies import Parts
 from assistant.web.services import Services
@@ -67,6 +68,6 @@ async def _check(name: str, look: Any, *arguments: Any) -> CheckShape:
 
 
 def _require_room(parts: Services) -> None:
-    free = shutil.disk_usage(parts.settings.home).free // 1_000_000
+    free = shutil.disk_usage(parts.settings.home).free // MEGABYTE
     if free < parts.settings.limits.free_disk_mb:
         raise DiskFull(f"Only {free} MB are free on the disk of {parts.settings.home}")

@@ -22,8 +22,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from assistant.core.errors import BadRequest, DiskFull, TooLarge
+from assistant.core.settings import MEGABYTE
 
-MEGABYTE = 1_000_000
 MAX_FILES = 1000
 
 

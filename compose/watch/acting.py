@@ -16,12 +16,12 @@ from typing import Literal
 
 from assistant.core.errors import BadInput, BadRequest, DiskFull, NotFound, StoreBusy
 from assistant.core.ports import DocumentQuery
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from assistant.core.shapes import DocumentShape, RejectedShape
 from compose.backends import FILES_AT_ONCE, Backend
 from compose.watch.memory import KnownDocument, KnownFile, Memory
 from compose.watch.plan import Plan, Put, Remove, Rename
-from compose.watch.survey import MEGABYTE, PIECE, Watched, opened, sign_of, too_large
+from compose.watch.survey import PIECE, Watched, opened, sign_of, too_large
 from ingestion.parts import JOINT, LONGEST_NAME, part_name
 
 Deed = Literal["added", "changed", "known", "renamed", "removed", "refused"]

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assistant.core.errors import TooLarge
+from assistant.core.settings import MEGABYTE
 from compose.watch.folder import Ignored, Sight, Sign, look_into
 from compose.watch.memory import KnownFile
 
 PIECE = 1_000_000
-MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import psutil
 from assistant.core.domain import Box, Reading, Word
 from assistant.core.errors import PeritoError, WorkerDied
 from assistant.core.machine import usable_cores
-from assistant.core.settings import OcrSettings
+from assistant.core.settings import MEGABYTE, OcrSettings
 from ingestion.children.pool import ChildPool
 from ingestion.children.process import Bounds, Cancelled, ChildProcess, OutOfTime, ProcessGone
 
@@ -129,7 +129,7 @@ class OcrPool:
         raise WorkerDied(f"The OCR process {ending}, twice on the same page", "Look at that page; read it again later")
 
     def _give_back(self, process: OcrProcess, reply: Reply) -> None:
-        full = reply.resident > self._settings.memory_mb * 1_000_000
+        full = reply.resident > self._settings.memory_mb * MEGABYTE
         if full or process.pages >= self._settings.pages_per_process:
             self._processes.discard(process)
         else:

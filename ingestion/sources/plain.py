@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assistant.core.errors import EmptyFile, TooLarge, UnsupportedFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.decoding import decode
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.markdown import markdown_parts
@@ -20,7 +20,7 @@ class TextSource(SectionSource):
 
     def __init__(self, path: Path, name: str, limits: LimitSettings) -> None:
         if path.stat().st_size > LARGEST_TEXT:
-            raise TooLarge(f"{name} is a text of more than {LARGEST_TEXT // 1_000_000} MB")
+            raise TooLarge(f"{name} is a text of more than {LARGEST_TEXT // MEGABYTE} MB")
         text = decode(path.read_bytes())
         if text is None:
             raise UnsupportedFile(f"{name} is neither a PDF nor a picture nor readable text")

@@ -37,6 +37,7 @@ from assistant.core.errors import (
     TransientError,
 )
 from assistant.core.ports import DocumentQuery, Upload
+from assistant.core.settings import MEGABYTE
 from assistant.core.shapes import dump
 from assistant.web.answers import status_of
 from assistant.web.dependencies import Parts, Who
@@ -45,7 +46,7 @@ from assistant.web.library.pages import language_of
 from assistant.web.library.rows import rows_of
 from assistant.web.services import Services
 from assistant.web.texts import explain
-from assistant.web.uploads import MEGABYTE, too_large
+from assistant.web.uploads import too_large
 
 PIECE_MEGABYTES = 8  # what the page sends at once; the gate lets 32 through
 KEPT_SECONDS = 24 * 3600.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.core.errors import NotFound, TooLarge, UnsupportedFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.pages import Page
 from ingestion.sources.media.lengths import length_of
 from ingestion.sources.sections import HEIGHT, WIDTH
@@ -15,8 +15,6 @@ from ingestion.speechsheet import STRETCH_SECONDS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-MEGABYTE = 1_000_000
 
 
 class RecordingSource:
