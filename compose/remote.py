@@ -74,6 +74,8 @@ class RemoteBackend:
         raise TransientError("The server ended before its answer did", "Ask again")
 
     async def documents(self, collection: str | None, query: DocumentQuery) -> list[DocumentShape]:
+        if query.ids is not None and not query.ids:
+            return []  # of no document; a request without ids would be for all
         given = {
             "collection": collection,
             "status": next(iter(query.statuses), None),  # the command line asks for one at most

@@ -15,8 +15,11 @@ import pytest
 from PIL import Image
 
 from assistant.core.errors import StoreBusy
+from assistant.core.ports import DocumentQuery
 from assistant.core.settings import Settings, load_settings
 from compose import server
+from compose.remote import RemoteBackend
+from compose.server import RunningServer
 from compose.standalone import Perito
 from tests.compose.commands import Commands, free_port, wait_ready
 from tests.documents import shared
@@ -108,6 +111,12 @@ def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> 
     assert detail["document"]["status"] == "complete"
     assert [page["number"] for page in detail["pages"]] == list(range(1, PAGES + 1))
     assert {page["status"] for page in detail["pages"]} <= {"read", "low_confidence"}
+
+
+async def test_of_no_document_nothing_is_asked() -> None:
+    nowhere = RunningServer(1, 0.0, "http://127.0.0.1:1", "")
+    async with RemoteBackend(nowhere) as backend:
+        assert await backend.documents(None, DocumentQuery(ids=frozenset())) == []
 
 
 def test_users_are_required_beyond_loopback_and_then_it_binds(perito: Commands) -> None:
