@@ -13,6 +13,15 @@ os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK"] = "True"
 
 
+# The longest of all: begun last, they would leave the other process of `make test` idle for minutes.
+LONGEST = ("test_server.py", "test_people.py", "test_chromium.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, each whole."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the settings or the state of the person who runs it."""

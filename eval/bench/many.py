@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -147,6 +147,7 @@ def _live_updates(server: Server) -> Generator[Callable[[], int]]:
     def follow(page: int) -> None:
         shown = ",".join(ids[50 * page : 50 * page + 50])
         with (
+            suppress(httpx.RemoteProtocolError),  # the server ends before the page hears that all is over
             httpx.Client(base_url=server.http.base_url, timeout=600, trust_env=False) as http,
             http.stream("GET", "/library/live", params={"ids": shown}) as response,
         ):
