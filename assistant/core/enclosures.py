@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
 
 from assistant.core.records import Row, no_document
 from assistant.core.tables import documents, enclosures
@@ -43,6 +45,13 @@ def above(connection: Connection, document_id: str) -> list[str]:
         found.append(next_one)
         next_one = connection.scalar(select(documents.c.parent).where(documents.c.id == next_one))
     return found
+
+
+def parts_of(ids: Collection[str]) -> Select[tuple[str]]:
+    """Ids of what was found in these documents, in their parts, and so on."""
+    within = select(enclosures.c.document_id).where(enclosures.c.parent_id.in_(ids)).cte("within", recursive=True)
+    deeper = select(enclosures.c.document_id).join(within, enclosures.c.parent_id == within.c.document_id)
+    return select(within.union(deeper).c.document_id)
 
 
 def is_sole_part(document_id: str) -> ColumnElement[bool]:

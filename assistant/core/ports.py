@@ -231,6 +231,7 @@ class DocumentQuery:
     statuses: frozenset[DocumentStatus] = frozenset()  # empty: any
     name: str = ""  # a part of it, without regard to case and accents
     ids: frozenset[str] | None = None
+    with_parts: bool = False  # also what was found in the documents of these ids, in their parts, and so on
     id_begins: str = ""
     sha256: str = ""
     limit: int | None = None

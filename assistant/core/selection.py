@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 
 from assistant.core.domain import PageStatus
+from assistant.core.enclosures import parts_of
 from assistant.core.ports import DocumentQuery, Order
 from assistant.core.records import folded
 from assistant.core.tables import documents, pages
@@ -19,7 +20,8 @@ def conditions(query: DocumentQuery) -> Iterator[ColumnElement[bool]]:
     if query.name:
         yield documents.c.search_name.contains(folded(query.name), autoescape=True)
     if query.ids is not None:
-        yield documents.c.id.in_(query.ids)
+        named = documents.c.id.in_(query.ids)
+        yield named | documents.c.id.in_(parts_of(query.ids)) if query.with_parts else named
     if query.id_begins:
         yield documents.c.id.startswith(query.id_begins, autoescape=True)
     if query.sha256:

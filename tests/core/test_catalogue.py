@@ -415,6 +415,10 @@ def test_lists_are_newest_first_filtered_and_cut(catalogue: SqlCatalogue) -> Non
     assert ids(ids=frozenset({"d1", "d4", "d9"})) == ["d4", "d1"]
     assert ids(ids=frozenset()) == ids(id_begins="%") == ids(sha256="f" * 64) == []
     assert ids(id_begins="d", limit=2) == ["d4", "d3"]
+    catalogue.claim_document(a_document(5, name="dentro.txt", parent="d1", created=start), BLOB)
+    catalogue.claim_document(a_document(6, name="muy dentro.txt", parent="d5", created=start), BLOB)
+    assert ids(ids=frozenset({"d1", "d4"}), with_parts=True) == ["d4", "d1", "d5", "d6"]
+    assert ids(ids=frozenset({"d1"})) == ["d1"]
     assert ids(sha256=a_document(2).sha256) == ["d2"]
 
 

@@ -6,6 +6,7 @@ import base64
 import io
 import mimetypes
 import re
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -263,16 +264,18 @@ def test_whatever_is_dropped_its_content_decides(perito: Server, open_page: Open
     letter = docx.Document()
     letter.add_paragraph("El faro de Peñas Blancas se apagó en 1931.")
     letter.save(str(tmp_path / "faro.docx"))
-    (tmp_path / "nota.eml").write_bytes(
-        b"From: a@example.org\r\nTo: b@example.org\r\nSubject: El faro\r\n\r\nEl farero era Anselmo Quiroga.\r\n"
-    )
+    note = EmailMessage()
+    note["From"], note["To"], note["Subject"] = "a@example.org", "b@example.org", "El faro"
+    note.set_content("El farero era Anselmo Quiroga.")
+    note.add_attachment("La linterna pesa 300 kilos.", filename="linterna.txt")
+    (tmp_path / "nota.eml").write_bytes(note.as_bytes())
     (tmp_path / "tool").write_bytes(b"\x7fELF\x02\x01\x01\x00" + bytes(200))
     page, seen = open_page(perito)
     drop(page, tmp_path / "faro.docx", tmp_path / "nota.eml", tmp_path / "tool")
     send(page)
     cards = page.locator(".perito-document")
-    for name in ("faro.docx", "nota.eml"):
-        expect(cards.filter(has_text=name).get_by_role("status")).to_have_text("read")
+    for name in (r"^faro\.docx", r"^nota\.eml(?! ›)", r"^nota\.eml › linterna\.txt"):
+        expect(cards.filter(has_text=re.compile(name)).get_by_role("status")).to_have_text("read")
     expect(cards.filter(has_text="tool")).to_contain_text("a program")
     send(page, "Who was the keeper of the lighthouse, el farero?")
     expect(page.locator(".ai-message").last).to_contain_text("Anselmo Quiroga")

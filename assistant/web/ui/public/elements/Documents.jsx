@@ -21,17 +21,19 @@ export default function Documents() {
     const look = async () => {
       let next = 5000
       try {
-        const response = await fetch(all ? '/api/documents' : `/api/documents?ids=${encodeURIComponent(ids.join(','))}`)
+        const response = await fetch(
+          all ? '/api/documents' : `/api/documents?with_parts=true&ids=${encodeURIComponent(ids.join(','))}`
+        )
         if (!response.ok) throw new Error((await response.json()).error?.message || response.statusText)
         const found = (await response.json()).documents
         if (stopped) return
         found.forEach((document) => (known.current[document.id] = true))
         setProblem('')
-        setDocuments(all ? newestFirst(found) : ids.map((id) => found.find((d) => d.id === id) || gone(id, names[id])))
+        setDocuments(all ? newestFirst(found) : ids.flatMap((id) => withParts(id, found, ids) || [gone(id, names[id])]))
         const busy = found.some((document) => !FINAL.includes(document.status) || document.chunks_embedded < document.chunks)
         if (!busy) return
         waited += 1
-        next = waited < 20 ? 600 : waited < 60 ? 1500 : 4000
+        next = waited < 20 && found.length < 100 ? 600 : waited < 60 && found.length < 100 ? 1500 : 4000
       } catch (error) {
         if (stopped) return
         setProblem(String(error.message || error))
@@ -52,7 +54,7 @@ export default function Documents() {
       {all && documents && !list.length ? <p className="perito-note">{labels.none}</p> : null}
       <ul aria-label={labels.documents}>
         {list.slice(0, shown).map((one) => (
-          <li key={one.id} className="perito-document">
+          <li key={one.id} className="perito-document" data-part={one.depth > 0}>
             <Row one={one} again={again} all={all} />
           </li>
         ))}
@@ -75,6 +77,13 @@ export default function Documents() {
 }
 
 const newestFirst = (found) => [...found].sort((a, b) => (b.created || '').localeCompare(a.created || ''))
+// A document, and below it what was found in it: a mail's attachments, an archive's files.
+const withParts = (id, found, ids, depth = 0) => {
+  const one = found.find((document) => document.id === id)
+  if (!one) return null
+  const parts = found.filter((document) => document.parent === id && !ids.includes(document.id))
+  return [{ ...one, depth }, ...parts.reverse().flatMap((part) => withParts(part.id, found, ids, depth + 1))]
+}
 const told = (reason) => (reason || '').split(/(?<=[.!?])\s+/).map((said) => labels.reasons[said] || said).join(' ')
 const gone = (id, name) => ({ id, name: name || id, status: 'gone', pages: 0, pages_done: 0, readers: {} })
 
