@@ -263,7 +263,7 @@ class FakeCatalogue:
             if access.allows(document.collection)
             and (not query.statuses or document.status in query.statuses)
             and query.name.casefold() in document.name.casefold()
-            and (query.ids is None or document.id in query.ids)
+            and (query.ids is None or document.id in query.ids or (query.with_parts and document.parent in query.ids))
             and document.id.startswith(query.id_begins)
             and query.sha256 in ("", document.sha256)
         ]

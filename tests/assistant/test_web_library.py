@@ -375,6 +375,21 @@ async def test_a_change_is_told_with_what_the_page_shows_of_it(web: Web, monkeyp
     await events.aclose()
 
 
+async def test_a_mail_and_what_hangs_on_it_lead_to_each_other(web: Web) -> None:
+    catalogue, mail = web.services.catalogue, await upload(web, name="carta.eml.txt")
+    blob = "b" * 64
+    within = Document(
+        "d" * 32, "carta.eml.txt › anejo.txt", "e" * 64, "default", DocumentStatus.COMPLETE, pages=1, parent=mail
+    )
+    catalogue.claim_document(within, blob)
+    async with web.client() as client:
+        shown = (await client.get(f"/library/documents/{mail}")).text
+        below = (await client.get(f"/library/documents/{within.id}")).text
+    assert f'Found in it: <a href="/library/documents/{within.id}">anejo.txt</a>' in shown
+    assert "Found in:" not in shown
+    assert f'Found in: <a href="/library/documents/{mail}">carta.eml.txt</a>' in below
+
+
 async def test_a_table_is_shown_as_one_and_the_receipt_in_words(web: Web) -> None:
     document_id = await upload(web)
     table = Block(

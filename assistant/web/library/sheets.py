@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -22,6 +23,7 @@ from assistant.core.domain import (
     Reading,
 )
 from assistant.core.errors import NotFound
+from assistant.core.ports import DocumentQuery, Order
 from assistant.web.library import tables
 from assistant.web.library.numbers import number, percent
 from assistant.web.library.texts import Language
@@ -29,6 +31,7 @@ from assistant.web.services import Services
 
 STRIP = 60  # pages shown as small pictures at once
 PROBLEMS = 12  # pages pointed at
+PARTS = 50  # documents found in one that are named on its page
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class Sheet:
     """A page of a document with all that is shown around it."""
 
     document: Document
+    parent: Document | None  # the mail or archive it was found in
+    parts: tuple[Document, ...]  # what was found in it, at any depth
     number: int
     page: PageReading | None  # None: not read yet
     pieces: tuple[Piece, ...]
@@ -109,7 +114,22 @@ def sheet(parts: Services, who: Access, document_id: str, number: int) -> Sheet:
         page = parts.catalogue.page(document_id, number, who)
     said = [one for one in parts.catalogue.corrections(document_id, who) if one.page == number]
     pieces, lost = _pieces(page, said)
-    return Sheet(document, number, page, pieces, lost, _strip(endings, number, count), _problems(endings), count)
+    around = _strip(endings, number, count), _problems(endings)
+    family = _parent(parts, who, document), _within(parts, who, document)
+    return Sheet(document, *family, number, page, pieces, lost, *around, count)
+
+
+def _parent(parts: Services, who: Access, document: Document) -> Document | None:
+    with suppress(NotFound):  # it may lie in a collection of others
+        return parts.catalogue.document(document.parent, who) if document.parent else None
+    return None
+
+
+def _within(parts: Services, who: Access, document: Document) -> tuple[Document, ...]:
+    query = DocumentQuery(
+        ids=frozenset({document.id}), with_parts=True, order=Order.NAME, ascending=True, limit=PARTS + 1
+    )
+    return tuple(one for one in parts.catalogue.documents(who, query) if one.id != document.id)[:PARTS]
 
 
 def _pieces(page: PageReading | None, said: Sequence[Correction]) -> tuple[tuple[Piece, ...], tuple[Correction, ...]]:

@@ -45,6 +45,8 @@ TEXTS = {
     "not_read_pages": "{n} pages not read",
     "not_read_pages_one": "1 page not read",
     "version_number": "version {n}",
+    "found_in": "Found in",
+    "found_within": "Found in it",
     "status_queued": "waiting",
     "status_reading": "reading",
     "status_complete": "read",

@@ -45,6 +45,8 @@ TEXTS = {
     "not_read_pages": "{n} páginas no leídas",
     "not_read_pages_one": "1 página no leída",
     "version_number": "versión {n}",
+    "found_in": "Venía en",
+    "found_within": "Venía dentro",
     "status_queued": "en espera",
     "status_reading": "leyendo",
     "status_complete": "leído",
