@@ -79,7 +79,7 @@ async def test_a_start_that_fails_lets_the_address_go(tmp_path: Path, monkeypatc
 
 
 def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> None:
-    pages = [Image.open(shared("scan_clean/es_modelo721_p1_300dpi.png")).convert("L")] * PAGES
+    pages = [Image.open(shared("scan_hard/sroie_316.jpg")).convert("L")] * PAGES
     scan = tmp_path / "scan.tiff"
     pages[0].save(scan, save_all=True, append_images=pages[1:])
     port = str(free_port())
