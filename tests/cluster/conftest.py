@@ -17,7 +17,7 @@ from tests.qdrantdouble import QdrantDouble, serving
 def tables() -> Iterator[Tables]:
     tables = Tables()
     yield tables
-    tables.print()
+    tables.close()
 
 
 @pytest.fixture(scope="session")

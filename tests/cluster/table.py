@@ -26,9 +26,17 @@ class Tables:
         wrong = [trial for trial in row.trials if trial.wrong or trial.twice]
         told = [f"{trial.blow}: {trial.wrong or 'kept pages are read again'}\n{trial.log[-3000:]}" for trial in wrong]
         assert not told, f"{len(wrong)} of {len(row.trials)} in {row.act}:\n" + "\n".join(told[:MOST_SHOWN])
-        assert sum(trial.struck for trial in row.trials) >= 0.8 * len(row.trials), "most blows have to fall"
+        assert any(trial.struck for trial in row.trials), f"no blow fell in {row.act}"
 
-    def print(self) -> None:
+    def close(self) -> None:
+        """Print them. In each, most blows have to have fallen: what one is aimed at comes by a little otherwise each time,
+        so in a short row chance may let some miss."""
+        self._print()
+        for title, rows in self._rows.items():
+            struck = [trial.struck for row in rows for trial in row.trials]
+            assert sum(struck) >= 0.8 * len(struck), f"{title}: only {sum(struck)} of {len(struck)} blows fell"
+
+    def _print(self) -> None:
         for title, rows in self._rows.items():
             total = Row("all", sum(row.boundaries for row in rows), [trial for row in rows for trial in row.trials])
             lines = [f"| {' | '.join(HEADS)} |", "|---|" + "--:|" * (len(HEADS) - 1)]
