@@ -29,8 +29,8 @@ class Tables:
         assert any(trial.struck for trial in row.trials), f"no blow fell in {row.act}"
 
     def close(self) -> None:
-        """Print them. In each, most blows have to have fallen: what one is aimed at comes by a little otherwise each time,
-        so in a short row chance may let some miss."""
+        """Print them. In each, most blows have to have fallen. What one is aimed at comes by a little otherwise each
+        time, so in a short row chance may let some miss."""
         self._print()
         for title, rows in self._rows.items():
             struck = [trial.struck for row in rows for trial in row.trials]
