@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.settings import LimitSettings
 from ingestion.sources.office.lists import joined_lists
-from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.odftext import CONTENT, STYLES, OdfStyles, OdfText
 from ingestion.sources.office.slides import Frame, Shape, Slide, SlideSource, titled
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Part

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from assistant.core.domain import BlockKind
 from assistant.core.errors import UnreadableFile
 from assistant.core.settings import LimitSettings
-from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.odftext import CONTENT, STYLES, OdfStyles, OdfText
 from ingestion.sources.office.sheetpages import SheetSource
 from ingestion.sources.office.sheets import MOST_CELLS, Merge, Sheet, cell_name
 from ingestion.sources.package import Package

@@ -10,7 +10,7 @@ from assistant.core.settings import LimitSettings
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.office.flow import running
 from ingestion.sources.office.lists import joined_lists
-from ingestion.sources.office.odf import CONTENT, STYLES, OdfStyles, OdfText
+from ingestion.sources.office.odftext import CONTENT, STYLES, OdfStyles, OdfText
 from ingestion.sources.package import Package
 from ingestion.sources.sections import Part, sections
 from ingestion.sources.xmlparts import kid, kids
