@@ -47,11 +47,11 @@ def above(connection: Connection, document_id: str) -> list[str]:
     return found
 
 
-def parts_of(ids: Collection[str]) -> Select[tuple[str]]:
-    """Ids of what was found in these documents, in their parts, and so on."""
-    within = select(enclosures.c.document_id).where(enclosures.c.parent_id.in_(ids)).cte("within", recursive=True)
-    deeper = select(enclosures.c.document_id).join(within, enclosures.c.parent_id == within.c.document_id)
-    return select(within.union(deeper).c.document_id)
+def with_parts(ids: Collection[str]) -> Select[tuple[str]]:
+    """Ids of these documents, of what was found in them, in their parts, and so on."""
+    family = select(documents.c.id).where(documents.c.id.in_(ids)).cte("family", recursive=True)
+    deeper = select(enclosures.c.document_id).join(family, enclosures.c.parent_id == family.c.id)
+    return select(family.union(deeper).c.id)
 
 
 def is_sole_part(document_id: str) -> ColumnElement[bool]:

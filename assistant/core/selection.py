@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 
 from assistant.core.domain import PageStatus
-from assistant.core.enclosures import parts_of
+from assistant.core.enclosures import with_parts
 from assistant.core.ports import DocumentQuery, Order
 from assistant.core.records import folded
 from assistant.core.tables import documents, pages
@@ -20,8 +20,8 @@ def conditions(query: DocumentQuery) -> Iterator[ColumnElement[bool]]:
     if query.name:
         yield documents.c.search_name.contains(folded(query.name), autoescape=True)
     if query.ids is not None:
-        named = documents.c.id.in_(query.ids)
-        yield named | documents.c.id.in_(parts_of(query.ids)) if query.with_parts else named
+        # All in one: PostgreSQL would go through a sum of two conditions for every document there is.
+        yield documents.c.id.in_(with_parts(query.ids) if query.with_parts else query.ids)
     if query.id_begins:
         yield documents.c.id.startswith(query.id_begins, autoescape=True)
     if query.sha256:
