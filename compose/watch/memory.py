@@ -14,8 +14,9 @@ import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,6 +71,7 @@ class Memory:
 
     def __init__(self, home: Path, folder: Path, collection: str) -> None:
         self._lock = threading.Lock()
+        self._written: list[Callable[[], None]] = []  # what to hold when the write at hand has succeeded
         self._connection = _opened(home / FILE)
         place = (os.fsencode(folder), collection)
         with self._writing() as connection:
@@ -171,7 +173,7 @@ class Memory:
             self._forget_files(connection, paths)
             for document in documents:
                 connection.execute("DELETE FROM documents WHERE watch = ? AND id = ?", (self.watch, document))
-                self._drop_document(document)
+                self._written.append(partial(self._drop_document, document))
 
     def hand_over(self, document_id: str) -> None:
         """Let the other watches whose files stand for the document be those that brought it in."""
@@ -211,17 +213,17 @@ class Memory:
         sign = (file.sign.size, file.sign.mtime_ns, _signed(file.sign.device))
         row = (self.watch, os.fsencode(path), *sign, file.sha256, file.document, file.refused, file.terms)
         connection.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._hold_file(path, file)
+        self._written.append(partial(self._hold_file, path, file))
 
     def _keep_document(self, connection: sqlite3.Connection, document: KnownDocument) -> None:
         row = (self.watch, document.id, document.name, os.fsencode(document.path), document.sha256, document.brought)
         connection.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._hold_document(document)
+        self._written.append(partial(self._hold_document, document))
 
     def _forget_files(self, connection: sqlite3.Connection, paths: Iterable[str]) -> None:
         for path in paths:
             connection.execute("DELETE FROM files WHERE watch = ? AND path = ?", (self.watch, os.fsencode(path)))
-            self._drop_file(path)
+            self._written.append(partial(self._drop_file, path))
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         with self._lock, _told():
@@ -229,9 +231,14 @@ class Memory:
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
-        with self._lock, _told(), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield self._connection
+        """What is held follows what was written, so that a failed write changes neither."""
+        with self._lock, _told():
+            self._written.clear()
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+            for hold in self._written:
+                hold()
 
 
 def _opened(file: Path) -> sqlite3.Connection:

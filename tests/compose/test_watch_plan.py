@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assistant.core.errors import BadRequest, NotFound, StoreBusy, UnreadableFile
+from assistant.core.errors import BadRequest, DiskFull, NotFound, StoreBusy, UnreadableFile
 from compose.watch.acting import numbered, plain_name
 from compose.watch.folder import Ignored, Sight, Sign, checked_folder, look_into
 from compose.watch.memory import KnownDocument, KnownFile, Memory, sole_watcher
@@ -334,3 +334,40 @@ def test_memory_survives_and_belongs_to_one_watcher_at_a_time(tmp_path: Path) ->
     assert (again.files(), again.documents()) == ({}, {})
     for memory in (again, other):
         memory.close()
+
+
+def known(memory: Memory) -> tuple[object, ...]:
+    """Everything a watch knows of the document "doc" and of three paths."""
+    versions = {path: [one.id for one in memory.versions(path)] for path in ("old.txt", "new.txt", "copy.txt")}
+    return memory.files(), memory.documents(), memory.holders("doc"), versions
+
+
+def test_who_stands_for_whom_is_known_after_a_move_and_unchanged_by_a_write_that_failed(tmp_path: Path) -> None:
+    memory, sign = Memory(tmp_path, Path("/papers"), "legal"), Sign(3, 1, 1)
+    file, document = KnownFile(sign, "a" * 64, "doc"), KnownDocument("doc", "old.txt", "old.txt", "a" * 64, True)
+    memory.took("old.txt", file, document)
+    memory.took("copy.txt", file, document)
+    memory.took(
+        "old.txt", KnownFile(sign, "b" * 64, "next"), KnownDocument("next", "old.txt", "old.txt", "b" * 64, True)
+    )
+    assert memory.holders("doc") == {"copy.txt"} and memory.holders("next") == {"old.txt"}
+    assert [one.id for one in memory.versions("old.txt")] == ["doc", "next"]
+    moved = KnownDocument("doc", "new.txt", "new.txt", "a" * 64, True)
+    memory.moved("new.txt", file, ["copy.txt"], moved)
+    assert memory.holders("doc") == {"new.txt"}
+    assert memory.versions("new.txt") == [moved] and [one.id for one in memory.versions("old.txt")] == ["next"]
+    before = known(memory)
+
+    memory._connection.execute("PRAGMA max_page_count = 1")  # pyright: ignore[reportPrivateUsage] - no smaller than it is
+    long = KnownDocument("doc", "x" * 100_000, "copy.txt", "a" * 64, True)
+    with pytest.raises(DiskFull):
+        memory.moved("copy.txt", file, ["new.txt"], long)
+    with pytest.raises(DiskFull):
+        memory.took("copy.txt", KnownFile(sign, "c" * 64, "doc"), long)
+    assert known(memory) == before
+    memory.close()
+    again = Memory(tmp_path, Path("/papers"), "legal")
+    assert known(again) == before
+    again.forget(["new.txt"], ["doc", "gone before"])
+    assert not again.holders("doc") and not again.versions("new.txt")
+    again.close()
