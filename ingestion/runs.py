@@ -143,6 +143,7 @@ class Runner:
         await self._end(run, ending(document, whole=not damage and not parts.lost), error, cuts)
 
     async def _accept_part(self, run: Run, part: Upload) -> None:
+        await asyncio.to_thread(self._catalogue.queue.check, run.claim.lease)  # who removes it, takes it away first
         await self._hooks.accept_part(replace(part, urgency=run.claim.urgency))
 
     def _publish(self, claim: Claim, page: PageReading, cuts: Cuts) -> Document:

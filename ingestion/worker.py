@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 
 REMOVAL_TRIES = 20  # another process writes at most a page or two before it notices that its document is gone
 REMOVAL_SECONDS = 0.1
+REMOVAL_ASIDE_SECONDS = 60.0  # nobody begins to read a document again that is being removed; said anew in between
+REMOVED_AT_ONCE = 50  # of its parts, in a few seconds
 WARM_AFTER_SECONDS = 5.0  # a command has ended by then
 
 
@@ -327,10 +329,16 @@ class Worker:
                     await self._remove_family(old.id, EVERYTHING)
 
     async def _remove_family(self, document_id: str, access: Access) -> None:
-        """Stop and remove a document, after what was found in it and nowhere else."""
+        """Stop and remove a document, after what was found in it and nowhere else. Meanwhile nobody takes it up, or
+        more would be found in it that nobody removes; should this process end, it is read on after a while."""
         await self._crew.stop(document_id)
-        for part in await asyncio.to_thread(self._catalogue.sole_parts, document_id):
-            await self._remove_family(part.id, EVERYTHING)
+        while True:
+            await asyncio.to_thread(self._queue.set_aside, document_id, REMOVAL_ASIDE_SECONDS)
+            parts = await asyncio.to_thread(self._catalogue.sole_parts, document_id)
+            if not parts:
+                break
+            for part in parts[:REMOVED_AT_ONCE]:
+                await self._remove_family(part.id, EVERYTHING)
         await self._remove(document_id, access)
 
     async def _remove(self, document_id: str, access: Access) -> None:

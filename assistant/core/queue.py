@@ -201,6 +201,15 @@ class SqlQueue:
         with self._database.writing() as connection:
             connection.execute(update(jobs).where(mine, jobs.c.state == JobState.RUNNING.value).values(waiting))
 
+    def set_aside(self, document_id: str, seconds: float) -> None:
+        """Let nobody read a document for so long, whoever has it now, nor take anything more out of it. Nothing changes
+        for one that ended, or that is gone."""
+        unended = (jobs.c.document_id == document_id) & jobs.c.state.not_in(ENDED)
+        with self._database.writing() as connection:
+            waiting: dict[str, Any] = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1}
+            waiting |= {"not_before": self._now(connection) + seconds}
+            connection.execute(update(jobs).where(unended).values(waiting))
+
     def cancel(self, document_id: str, by: str) -> Document:
         """Nobody is to read the document any further; what was read stays. Nothing changes for one that ended.
         NotFound."""

@@ -236,6 +236,22 @@ def test_what_is_cancelled_is_nobodys_and_goes_on_where_it_was(catalogue: SqlCat
         catalogue.queue.cancel("c", "ana")
 
 
+def test_what_is_set_aside_is_nobodys_for_a_while(catalogue: SqlCatalogue) -> None:
+    put(catalogue, "a", "done")
+    worker = enrolled(catalogue)
+    claims = [taken(catalogue, worker) for _ in range(2)]
+    assert catalogue.queue.end(claims[1].lease, ended(claims[1], catalogue))
+    for name in ("a", "done", "gone"):
+        catalogue.queue.set_aside(name, 0.5)
+    with pytest.raises(LeaseLost):
+        catalogue.queue.check(claims[0].lease)
+    assert catalogue.queue.claim(worker, Wanted()) is None
+    assert 0 < (catalogue.queue.seconds_to_next() or 0) <= 0.5
+    assert catalogue.job("done", EVERYTHING).state is JobState.DONE
+    catalogue.queue.set_aside("a", 0)
+    assert taken(catalogue, worker).document.id == "a"
+
+
 def test_reading_again_takes_it_from_whoever_reads_it(catalogue: SqlCatalogue) -> None:
     put(catalogue, "a")
     worker = enrolled(catalogue)

@@ -185,6 +185,18 @@ def test_names_in_old_and_new_letters(raw: bytes, utf8: bool, name: str, tmp_pat
         assert list(fates(source)) == [name]
 
 
+@pytest.mark.parametrize("raw", ["", "\0", "\0.txt", ".", "..", "/", "//"])
+def test_a_name_that_says_nothing_does_not_cost_the_others(raw: str, tmp_path: Path) -> None:
+    nameless = zipfile.ZipInfo("x")
+    nameless.filename = raw
+    with opened(tmp_path, zipped(("bien.txt", NOTE), (nameless, b"" if raw.endswith("/") else NOTE))) as source:
+        found = within(source)
+        assert len(found) == (1 if raw.endswith("/") else 2) and found[0].about.path == "bien.txt"
+        for each in found:
+            with each.open() as file:
+                assert file.read() == NOTE
+
+
 @pytest.mark.parametrize("packing", ["", "gz", "bz2", "xz"])
 def test_tar_however_it_is_packed(packing: str, tmp_path: Path) -> None:
     data = tarred(("uno/a.txt", NOTE), ("uno/b.txt", NOTE * 9), ("señal.txt", b"x"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,11 @@ async def perito() -> AsyncIterator[Perito]:
 
 
 @contextlib.asynccontextmanager
-async def worker_over(perito: Perito, where: str = "here") -> AsyncIterator[Worker]:
+async def worker_over(perito: Perito, where: str = "here", **settled: float) -> AsyncIterator[Worker]:
     """A worker of another process, as it were, over the same stores."""
     settings = perito.settings.model_copy(
         update={
-            "worker": perito.settings.worker.model_copy(update={"where": where}),
+            "worker": perito.settings.worker.model_copy(update={"where": where, **settled}),
             "index": perito.settings.index.model_copy(update={"kind": "server"}),
         }
     )
@@ -151,6 +152,24 @@ async def test_what_is_published_after_a_deletion_elsewhere_is_withdrawn(
     assert perito.index.count(document.id) == 0
     assert perito.catalogue.rows_left(document.id) == 0
     assert [path for path in (perito.settings.home / "blobs").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+async def test_what_is_deleted_while_it_is_taken_apart_leaves_none_of_its_parts(
+    perito: Perito, tmp_path: Path, elsewhere: bool
+) -> None:
+    """Removing many parts takes longer than two beats of a heart, which let go of what nobody reads."""
+    archive = tmp_path / "muchas.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for number in range(90):
+            packed.writestr(f"{number}.txt", f"La nota {number} dice algo.")
+    async with worker_over(perito, lease_seconds=1) as reader:
+        document = await submitted(perito.worker, archive)
+        await until(lambda: len(perito.catalogue.documents(EVERYONE)) > 45)
+        await (perito.worker if elsewhere else reader).delete(document.id, EVERYONE)
+        await reader.drain()
+        assert perito.catalogue.documents(EVERYONE) == []
+        assert list(perito.blobs.keys()) == []
 
 
 @pytest.mark.parametrize("moment", ["publish_page", "finish_document"])

@@ -37,7 +37,7 @@ class ZipSource(ArchiveSource):
         self._zip: zipfile.ZipFile | None = None
         try:
             self._zip = zipfile.ZipFile(path)
-            entries = [_entry(self._zip, info) for info in self._zip.infolist()[:_MOST_ENTRIES] if not info.is_dir()]
+            entries = [_entry(self._zip, info) for info in self._zip.infolist()[:_MOST_ENTRIES] if not _is_folder(info)]
         except BROKEN as error:
             if isinstance(error, FileNotFoundError):
                 raise
@@ -50,6 +50,10 @@ class ZipSource(ArchiveSource):
     def close(self) -> None:
         if self._zip is not None:
             self._zip.close()
+
+
+def _is_folder(info: zipfile.ZipInfo) -> bool:
+    return info.filename.endswith("/")  # is_dir() fails where the name is empty
 
 
 def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
