@@ -206,9 +206,10 @@ class Handlers:
             said.append(texts.reading_one.format(name=fresh[0].name))
         elif fresh:
             said.append(texts.reading_many.format(count=len(fresh)))
+        names = {one.document.id: one.document.name for one in accepted}  # a file that was sent twice is one document
         props = {
-            "ids": [one.document.id for one in accepted],
-            "names": {one.document.id: one.document.name for one in accepted},
+            "ids": list(names),
+            "names": names,
             "rejected": [
                 _rejected(file, outcome, texts)
                 for file, outcome in zip(files, outcomes, strict=True)

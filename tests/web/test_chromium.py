@@ -279,4 +279,13 @@ def test_whatever_is_dropped_its_content_decides(perito: Server, open_page: Open
     expect(cards.filter(has_text="tool")).to_contain_text("a program")
     send(page, "Who was the keeper of the lighthouse, el farero?")
     expect(page.locator(".ai-message").last).to_contain_text("Anselmo Quiroga")
+    note.replace_header("Subject", "El faro, otra vez")
+    (tmp_path / "eco.eml").write_bytes(note.as_bytes())
+    drop(page, tmp_path / "eco.eml", tmp_path / "eco.eml")  # the same file twice is one document
+    send(page)
+    echo = cards.filter(has_text=re.compile(r"^eco\.eml"))
+    expect(echo).to_have_count(1)
+    again = echo.locator("xpath=following-sibling::li")
+    expect(again).to_contain_text("nota.eml › linterna.txt")  # which came with the other mail before
+    expect(again).to_have_attribute("data-part", "true")
     assert seen.errors == []

@@ -29,11 +29,11 @@ export default function Documents() {
         if (stopped) return
         found.forEach((document) => (known.current[document.id] = true))
         setProblem('')
-        setDocuments(all ? newestFirst(found) : ids.flatMap((id) => withParts(id, found, ids) || [gone(id, names[id])]))
+        setDocuments(all ? newestFirst(found) : inFamilies(ids, names, found))
         const busy = found.some((document) => !FINAL.includes(document.status) || document.chunks_embedded < document.chunks)
         if (!busy) return
         waited += 1
-        next = waited < 20 && found.length < 100 ? 600 : waited < 60 && found.length < 100 ? 1500 : 4000
+        next = waited >= 60 || found.length >= 100 ? 4000 : waited < 20 ? 600 : 1500
       } catch (error) {
         if (stopped) return
         setProblem(String(error.message || error))
@@ -83,6 +83,15 @@ const withParts = (id, found, ids, depth = 0) => {
   if (!one) return null
   const parts = found.filter((document) => document.parent === id && !ids.includes(document.id))
   return [{ ...one, depth }, ...parts.reverse().flatMap((part) => withParts(part.id, found, ids, depth + 1))]
+}
+// Parts whose file of origin is not among these (found elsewhere before, or handed in by themselves) come last.
+const inFamilies = (ids, names, found) => {
+  const there = new Set(found.map((document) => document.id))
+  const others = found.filter((document) => !ids.includes(document.id) && !there.has(document.parent)).reverse()
+  return [
+    ...ids.flatMap((id) => withParts(id, found, ids) || [gone(id, names[id])]),
+    ...others.flatMap((one) => withParts(one.id, found, ids, ids.length === 1 ? 1 : 0))
+  ]
 }
 const told = (reason) => (reason || '').split(/(?<=[.!?])\s+/).map((said) => labels.reasons[said] || said).join(' ')
 const gone = (id, name) => ({ id, name: name || id, status: 'gone', pages: 0, pages_done: 0, readers: {} })
