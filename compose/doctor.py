@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretStr
 from assistant.core.endpoints import section
 from assistant.core.errors import EndpointDown, PeritoError
 from assistant.core.machine import usable_cores
-from assistant.core.settings import EndpointSettings, Settings, load_settings
+from assistant.core.settings import MEGABYTE, EndpointSettings, Settings, load_settings
 from compose.server import find_server
 from compose.standalone import catalogue_url, make_home
 
@@ -79,7 +79,7 @@ async def _python(_: Settings) -> Check:
 
 async def _home(settings: Settings) -> Check:
     await asyncio.to_thread(make_home, settings.home)
-    free = shutil.disk_usage(settings.home).free // 1_000_000
+    free = shutil.disk_usage(settings.home).free // MEGABYTE
     if free < settings.limits.free_disk_mb:
         return Check(
             "home", "bad", f"{settings.home}: only {free} MB free", "Free some space; until then nothing is accepted"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from assistant.core.errors import EmptyFile, EncryptedFile, NotFound, TooLarge, UnreadableFile, UnsupportedFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.pages import Page
 from ingestion.sources.sniffing import Format, sniff
 
@@ -47,7 +47,7 @@ def open_source(
     size = _size(path, called)
     if size == 0:
         raise EmptyFile(f"{called} is empty (0 bytes)")
-    if size > limits.upload_mb * 1_000_000:
+    if size > limits.upload_mb * MEGABYTE:
         raise TooLarge(f"{called} has {size / 1e6:.0f} MB; the limit is {limits.upload_mb} MB")
     return _open(path, called, password, limits, recording_mb)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assistant.core.errors import TooLarge, UnsupportedFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.markup import decode_markup, markup_parts
 from ingestion.sources.sections import sections
@@ -18,7 +18,7 @@ class HtmlSource(SectionSource):
 
     def __init__(self, path: Path, name: str, limits: LimitSettings) -> None:
         if path.stat().st_size > LARGEST_MARKUP:
-            raise TooLarge(f"{name} is a web page of more than {LARGEST_MARKUP // 1_000_000} MB")
+            raise TooLarge(f"{name} is a web page of more than {LARGEST_MARKUP // MEGABYTE} MB")
         text = decode_markup(path.read_bytes())
         if text is None:
             raise UnsupportedFile(f"{name} begins like a web page, but is no readable text")

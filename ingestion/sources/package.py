@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError
 
 from assistant.core.errors import EncryptedFile, TooLarge, UnreadableFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources import xmlparts
 from ingestion.sources.unpacking import DAMAGED, is_bomb
 
@@ -55,7 +55,7 @@ class Package:
         if len(entries) > _MOST_PARTS:
             raise TooLarge(f"{self.name} holds {len(entries)} parts; no document has so many")
         whole = sum(entry.file_size for entry in entries)
-        if whole > limits.unpacked_mb * 1_000_000:
+        if whole > limits.unpacked_mb * MEGABYTE:
             raise TooLarge(f"{self.name} unpacks to {whole / 1e6:.0f} MB; the limit is {limits.unpacked_mb} MB")
         for entry in entries:
             if is_bomb(entry.file_size, entry.compress_size):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.enclosed import Enclosed, Enclosure, plain_path, told_apart
 from ingestion.sources.unpacking import is_bomb
 
@@ -42,7 +42,7 @@ def _counted(entries: Sequence[Entry], limits: LimitSettings) -> Iterator[Enclos
         reason, lost = _reason(entry, limits)
         if not reason and taken >= limits.parts:
             reason, lost = f"more than {limits.parts} files, which is the limit", True
-        if not reason and unpacked + entry.size > limits.unpacked_mb * 1_000_000:
+        if not reason and unpacked + entry.size > limits.unpacked_mb * MEGABYTE:
             reason, lost = f"over the limit of {limits.unpacked_mb} MB unpacked", True
         if not reason:
             taken, unpacked = taken + 1, unpacked + entry.size
@@ -58,7 +58,7 @@ def _reason(entry: Entry, limits: LimitSettings) -> tuple[str, bool]:
         return entry.obstacle, entry.lost
     if entry.size == 0:
         return "empty", False
-    if entry.size > limits.upload_mb * 1_000_000:
+    if entry.size > limits.upload_mb * MEGABYTE:
         return f"larger than {limits.upload_mb} MB", True
     if entry.packed and is_bomb(entry.size, entry.packed):
         return f"a decompression bomb: it grows to {entry.size // entry.packed} times its size", True

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from assistant.core.errors import TooLarge, UnreadableFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.archives.entries import Entry, within_limits
 from ingestion.sources.archives.listing import ArchiveSource
 
 _BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError, KeyError)
 _MOST_ENTRIES = 200_000
-_PIECE = 1_000_000
+_PIECE = MEGABYTE
 _BLOCK = 512
 _ENDINGS = {"gzip": (".gz", ".tgz"), "bzip2": (".bz2", ".tbz2", ".tbz"), "xz": (".xz", ".txz")}
 _MEDIA = {"": "application/x-tar", "gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
@@ -81,7 +81,7 @@ class TarSource(ArchiveSource):
     """A TAR archive."""
 
     def __init__(self, path: Path, name: str, packing: str, limits: LimitSettings) -> None:
-        file = Bounded(unpacked(path, packing), limits.unpacked_mb * 1_000_000 + _PIECE)
+        file = Bounded(unpacked(path, packing), limits.unpacked_mb * MEGABYTE + _PIECE)
         self._tar = tarfile.open(fileobj=cast("BinaryIO", file), mode="r:", errors="surrogateescape")  # noqa: SIM115
         self._file = file
         entries, problem = [], ""
@@ -181,10 +181,10 @@ class Forgiving:
 def _measured(path: Path, name: str, packing: str, limits: LimitSettings) -> int:
     """Bytes unpacked; below zero (``-size - 1``) where it breaks off there. TooLarge."""
     size = 0
-    most = min(limits.upload_mb, limits.unpacked_mb) * 1_000_000
+    most = min(limits.upload_mb, limits.unpacked_mb) * MEGABYTE
     with Forgiving(unpacked(path, packing)) as file:
         while data := file.read(_PIECE):
             size += len(data)
             if size > most:
-                raise TooLarge(f"{name} unpacks to more than {most // 1_000_000} MB, which is the limit")
+                raise TooLarge(f"{name} unpacks to more than {most // MEGABYTE} MB, which is the limit")
         return -size - 1 if file.broke else size

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from assistant.core.errors import UnreadableFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.archives.entries import Entry, within_limits
 from ingestion.sources.archives.listing import LOCKED, ArchiveSource
 from ingestion.sources.unpacking import DAMAGED
@@ -26,7 +26,7 @@ _UNICODE_PATH = 0x7075
 _LOCAL = struct.Struct("<4s5H3L2H")
 _LOCAL_MARK = b"PK\x03\x04"
 _SIZE_FOLLOWS = 0x8
-_PIECE = 1_000_000
+_PIECE = MEGABYTE
 
 
 class ZipSource(ArchiveSource):
@@ -41,7 +41,7 @@ class ZipSource(ArchiveSource):
         except BROKEN as error:
             if isinstance(error, FileNotFoundError):
                 raise
-            entries = list(found_one_by_one(path, limits.unpacked_mb * 1_000_000))
+            entries = list(found_one_by_one(path, limits.unpacked_mb * MEGABYTE))
             problem = f"{name} is cut off or damaged: only what could still be found in it was read."
         if problem and not entries:
             raise UnreadableFile(f"{name} is a damaged ZIP archive: no file could be found in it")

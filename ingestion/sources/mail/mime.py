@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from assistant.core.errors import TooLarge, UnreadableFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.decoding import decode
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.enclosed import Enclosed, Enclosure, held
@@ -39,7 +39,7 @@ ENCRYPTED = "The text of this mail is encrypted and cannot be read without its r
 def open_mail(path: Path, name: str, limits: LimitSettings) -> SectionSource:
     """A mail, or a web page saved as one. UnreadableFile, TooLarge, EmptyFile."""
     if path.stat().st_size > LARGEST_MAIL:
-        raise TooLarge(f"{name} is a mail of more than {LARGEST_MAIL // 1_000_000} MB")
+        raise TooLarge(f"{name} is a mail of more than {LARGEST_MAIL // MEGABYTE} MB")
     try:
         message = email.message_from_bytes(path.read_bytes(), policy=email.policy.compat32)
         if is_saved_page(message):

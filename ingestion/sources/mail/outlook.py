@@ -17,7 +17,7 @@ from pathlib import Path
 import olefile
 
 from assistant.core.errors import TooLarge, UnreadableFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.enclosed import Enclosed, Enclosure, held
 from ingestion.sources.mail.letter import Letter, LetterSource
 from ingestion.sources.mail.mime import ENCRYPTED, LARGEST_MAIL, header, letter_of
@@ -52,7 +52,7 @@ class OutlookSource(LetterSource):
 
     def __init__(self, path: Path, name: str, limits: LimitSettings) -> None:
         if path.stat().st_size > LARGEST_MAIL:
-            raise TooLarge(f"{name} is a mail of more than {LARGEST_MAIL // 1_000_000} MB")
+            raise TooLarge(f"{name} is a mail of more than {LARGEST_MAIL // MEGABYTE} MB")
         try:
             with olefile.OleFileIO(str(path)) as file:
                 letter = _letter(Storage(file, (), 32), limits, 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from assistant.core.domain import BlockKind
 from assistant.core.errors import TooLarge, UnreadableFile
-from assistant.core.settings import LimitSettings
+from assistant.core.settings import MEGABYTE, LimitSettings
 from ingestion.sources.drawn import SectionSource
 from ingestion.sources.inlays import inlay_of
 from ingestion.sources.office.docxstyles import Marker, heading_level
@@ -69,7 +69,7 @@ class RtfSource(SectionSource):
 
     def __init__(self, path: Path, name: str, limits: LimitSettings) -> None:
         if path.stat().st_size > _LARGEST:
-            raise TooLarge(f"{name} is a Rich Text file of more than {_LARGEST // 1_000_000} MB")
+            raise TooLarge(f"{name} is a Rich Text file of more than {_LARGEST // MEGABYTE} MB")
         reader = _Reader(path.read_bytes(), name, limits)
         super().__init__(name, "application/rtf", sections(joined_lists(reader.parts())), limits)
         self.damage = f"{name} ends in the middle; what stands before was read." if reader.is_cut else ""
