@@ -138,6 +138,8 @@ class Crew:
         while True:
             self._wanted.clear()  # before looking: what is accepted meanwhile sets it again
             wait = 1.0
+            if not self._is_shown():  # what it takes, it gives back before the first page
+                await asyncio.sleep(LOOK_SECONDS)
             try:
                 async with self._taking:
                     wait = await self._take()

@@ -49,11 +49,13 @@ class Database:
         self.url = url
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
+        # A transaction that only reads has no time limits, so it may lock no row: PostgreSQL sees to that.
+        self._for_reading = self.engine if self.is_sqlite else self.engine.execution_options(postgresql_readonly=True)
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """A transaction that only reads: one consistent state."""
-        with self._errors_as_ours(), self.engine.begin() as connection:
+        """A transaction that only reads, and locks nobody out: one consistent state."""
+        with self._errors_as_ours(), self._for_reading.begin() as connection:
             yield connection
 
     @contextmanager

@@ -155,7 +155,7 @@ class SqlQueue:
     def check(self, lease: Lease) -> int:
         """How many doubts there are about the document's index. LeaseLost when it is another's by now; NotFound."""
         with self._database.reading() as connection:
-            return require_lease(connection, lease)["doubts"]
+            return _held(_job_row(connection, lease.document_id), lease)["doubts"]
 
     def end(self, lease: Lease, document: Document, doubts: int | None = None) -> bool:
         """Write how the document ended. Where its index was looked through when there were so many ``doubts``, and
@@ -359,7 +359,10 @@ def page_again(connection: Connection, document_id: str, number: int) -> Documen
 
 def require_lease(connection: Connection, lease: Lease) -> Row:
     """The job's row, which nobody else changes before this transaction ends. LeaseLost, NotFound."""
-    row = _locked(connection, lease.document_id)
+    return _held(_locked(connection, lease.document_id), lease)
+
+
+def _held(row: Row, lease: Lease) -> Row:
     if (row["state"], row["worker"], row["epoch"]) != (JobState.RUNNING.value, lease.worker, lease.epoch):
         raise LeaseLost(f"The document {lease.document_id} is not this worker's to read any more")
     return row
@@ -405,7 +408,12 @@ def _set(connection: Connection, document_id: str, values: Mapping[str, Any]) ->
 
 
 def _locked(connection: Connection, document_id: str) -> Row:
-    row = _first(connection, select(jobs).where(jobs.c.document_id == document_id).with_for_update())
+    return _job_row(connection, document_id, lock=True)
+
+
+def _job_row(connection: Connection, document_id: str, *, lock: bool = False) -> Row:
+    query = select(jobs).where(jobs.c.document_id == document_id)
+    row = _first(connection, query.with_for_update() if lock else query)
     if row is None:
         raise no_document(document_id)
     return row
