@@ -375,19 +375,48 @@ async def test_a_change_is_told_with_what_the_page_shows_of_it(web: Web, monkeyp
     await events.aclose()
 
 
+def within(mail: str, name: str, collection: str = "default") -> Document:
+    key = hashlib.sha256(name.encode()).hexdigest()
+    return Document(key[:32], name, key, collection, DocumentStatus.COMPLETE, pages=1, parent=mail)
+
+
 async def test_a_mail_and_what_hangs_on_it_lead_to_each_other(web: Web) -> None:
     catalogue, mail = web.services.catalogue, await upload(web, name="carta.eml.txt")
-    blob = "b" * 64
-    within = Document(
-        "d" * 32, "carta.eml.txt › anejo.txt", "e" * 64, "default", DocumentStatus.COMPLETE, pages=1, parent=mail
-    )
-    catalogue.claim_document(within, blob)
+    part = within(mail, "carta.eml.txt › anejo.txt")
+    catalogue.claim_document(part, "b" * 64)
     async with web.client() as client:
         shown = (await client.get(f"/library/documents/{mail}")).text
-        below = (await client.get(f"/library/documents/{within.id}")).text
-    assert f'Found in it: <a href="/library/documents/{within.id}">anejo.txt</a>' in shown
+        below = (await client.get(f"/library/documents/{part.id}")).text
+    assert f'Found in it: <a href="/library/documents/{part.id}">anejo.txt</a></p>' in shown
     assert "Found in:" not in shown
     assert f'Found in: <a href="/library/documents/{mail}">carta.eml.txt</a>' in below
+
+
+@pytest.mark.parametrize(("parts", "named", "all_of_it"), [(50, 50, False), (51, 50, True)])
+async def test_of_an_archive_of_many_files_some_are_named(web: Web, parts: int, named: int, all_of_it: bool) -> None:
+    archive = await upload(web, name="todo & más.txt")
+    for number in range(parts):
+        web.services.catalogue.claim_document(within(archive, f"todo & más.txt › {number}.txt"), "b" * 64)
+    async with web.client() as client:
+        shown = (await client.get(f"/library/documents/{archive}")).text
+        more = re.search(r'<a href="([^"]*)">all of it</a>', shown)
+        assert (more is not None) == all_of_it
+        if more:
+            listed = (await client.get(more[1].replace("&amp;", "&"))).text
+            assert listed.count(" › ") >= 50 and "todo &amp; más.txt" in listed
+    assert len(re.findall(r'">\d+\.txt</a>', shown)) == named
+
+
+async def test_the_mail_of_a_part_that_was_moved_stays_with_those_who_may_see_it(team: Web) -> None:
+    mail = await upload(team, name="secreto.eml.txt", user="carl", collection="hr")
+    moved, left = within(mail, "secreto.eml.txt › a.txt", "contracts"), within(mail, "secreto.eml.txt › b.txt", "hr")
+    for part in (moved, left):
+        team.services.catalogue.claim_document(part, "b" * 64)
+    async with team.client("ana") as client:
+        shown = await client.get(f"/library/documents/{moved.id}")
+        assert shown.status_code == 200 and "Found in" not in shown.text and mail not in shown.text
+        asked = await client.get("/api/documents", params={"ids": mail, "with_parts": True})
+        assert [one["id"] for one in asked.json()["documents"]] == [moved.id]
 
 
 async def test_a_table_is_shown_as_one_and_the_receipt_in_words(web: Web) -> None:
@@ -411,7 +440,7 @@ async def test_a_table_is_shown_as_one_and_the_receipt_in_words(web: Web) -> Non
         script = await client.get("/library/static/htmx.min.js")
         nothing = await client.get("/library/static/..%2Fpages.py")
         nowhere = await client.get("/library/nowhere/at/all")
-        slash = await client.get("/library/")
+        slash, filtered = await client.get("/library/"), await client.get("/library/?collection=a%20b&page=2")
     assert "<table><tr><td>Precio</td></tr></table>" in shown.text
     assert '<rect class="reader-ocr" x="0.1" y="0.1" width="0.8" height="0.2"/>' in shown.text
     assert "Read by: OCR. 70 % sure." in shown.text
@@ -423,3 +452,4 @@ async def test_a_table_is_shown_as_one_and_the_receipt_in_words(web: Web) -> Non
     assert nothing.status_code == 404
     assert nowhere.status_code == 404 and "no such page in the library" in nowhere.text
     assert slash.headers["location"] == "/library"
+    assert filtered.headers["location"] == "/library?collection=a%20b&page=2"

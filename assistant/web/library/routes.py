@@ -138,7 +138,7 @@ router.include_router(sending.router)
 
 
 @router.get("/library/{rest:path}", response_class=HTMLResponse)  # the last: what no other route is for
-async def nothing_here(_: Who, rest: str) -> Response:
+async def nothing_here(request: Request, _: Who, rest: str) -> Response:
     if not rest:
-        return RedirectResponse("/library")
+        return RedirectResponse(f"/library?{request.url.query}".rstrip("?"))
     raise NotFound("There is no such page in the library", "Open /library")

@@ -86,7 +86,8 @@ class Sheet:
 
     document: Document
     parent: Document | None  # the mail or archive it was found in
-    parts: tuple[Document, ...]  # what was found in it, at any depth
+    parts: tuple[Document, ...]  # what was found in it, at any depth, by name
+    has_more_parts: bool
     number: int
     page: PageReading | None  # None: not read yet
     pieces: tuple[Piece, ...]
@@ -115,7 +116,8 @@ def sheet(parts: Services, who: Access, document_id: str, number: int) -> Sheet:
     said = [one for one in parts.catalogue.corrections(document_id, who) if one.page == number]
     pieces, lost = _pieces(page, said)
     around = _strip(endings, number, count), _problems(endings)
-    family = _parent(parts, who, document), _within(parts, who, document)
+    parent, within = _parent(parts, who, document), _within(parts, who, document)
+    family = parent, within[:PARTS], len(within) > PARTS
     return Sheet(document, *family, number, page, pieces, lost, *around, count)
 
 
@@ -126,10 +128,10 @@ def _parent(parts: Services, who: Access, document: Document) -> Document | None
 
 
 def _within(parts: Services, who: Access, document: Document) -> tuple[Document, ...]:
-    query = DocumentQuery(
-        ids=frozenset({document.id}), with_parts=True, order=Order.NAME, ascending=True, limit=PARTS + 1
-    )
-    return tuple(one for one in parts.catalogue.documents(who, query) if one.id != document.id)[:PARTS]
+    """One more than is named, where there are more."""
+    most = PARTS + 2  # itself among them
+    query = DocumentQuery(ids=frozenset({document.id}), with_parts=True, order=Order.NAME, ascending=True, limit=most)
+    return tuple(one for one in parts.catalogue.documents(who, query) if one.id != document.id)
 
 
 def _pieces(page: PageReading | None, said: Sequence[Correction]) -> tuple[tuple[Piece, ...], tuple[Correction, ...]]:

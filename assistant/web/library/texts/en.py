@@ -46,6 +46,7 @@ TEXTS = {
     "not_read_pages_one": "1 page not read",
     "version_number": "version {n}",
     "found_in": "Found in",
+    "found_more": "all of it",
     "found_within": "Found in it",
     "status_queued": "waiting",
     "status_reading": "reading",

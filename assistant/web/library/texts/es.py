@@ -46,6 +46,7 @@ TEXTS = {
     "not_read_pages_one": "1 página no leída",
     "version_number": "versión {n}",
     "found_in": "Venía en",
+    "found_more": "todo",
     "found_within": "Venía dentro",
     "status_queued": "en espera",
     "status_reading": "leyendo",
