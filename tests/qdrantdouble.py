@@ -39,6 +39,11 @@ class QdrantDouble:
         self.collections[name] = Collection(self._folder / name, body)
         return True
 
+    def close(self) -> None:
+        with self.lock:
+            for collection in self.collections.values():
+                collection.close()
+
 
 def _on(act: Callable[[Collection, JSON], object]) -> Callable[[QdrantDouble, str, JSON], Any]:
     """A route that changes a collection."""
@@ -141,3 +146,4 @@ def serving(double: QdrantDouble) -> Generator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+        double.close()
