@@ -99,7 +99,7 @@ fix: $(STAMPS)/dev ## Mend what ruff can mend
 
 .PHONY: test
 test: $(STAMPS)/dev ## The tests, files shared out to two processes (PROCESSES=0: one); with CI=true a skipped test is a failure
-	$(BIN)/pytest -n $(PROCESSES) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(STAMPS)/dev ## Kills at every step, sleepers, full disks; three workers over PostgreSQL (some minutes)

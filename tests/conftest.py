@@ -18,7 +18,7 @@ LONGEST = ("test_server.py", "test_people.py", "test_chromium.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, each whole."""
+    """The longest files first, each whole. xdist needs ``--no-loadscope-reorder``, or it begins with the most tests."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
