@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from assistant.core.domain import Access, Answer, JobState, Urgency
-from assistant.core.errors import PeritoError, UnreadableFile
+from assistant.core.errors import PeritoError, StoreBusy, UnreadableFile
 from assistant.core.ports import DocumentQuery, Upload
 from assistant.core.settings import Settings
 from assistant.core.shapes import (
@@ -25,11 +26,12 @@ from assistant.core.shapes import (
     UsageTotalsShape,
 )
 from compose.server import find_server
-from compose.standalone import Perito, open_perito
+from compose.standalone import LOCK_SECONDS, Perito, open_perito
 
 OnProgress = Callable[[ProgressShape], None]
 LOCAL = Access("local", None)
 FILES_AT_ONCE = 4
+LOOK_SECONDS = 1.0  # for a server, while another process has the home
 
 
 class Backend(Protocol):
@@ -86,16 +88,26 @@ class Backend(Protocol):
 
 @contextlib.asynccontextmanager
 async def open_backend(settings: Settings, *, reads: bool = True) -> AsyncGenerator[Backend]:
-    """The running server's, else one in this process, which then takes up what waits if it ``reads``."""
-    server = await asyncio.to_thread(find_server, settings.home)
-    if server is not None:
-        from compose.remote import RemoteBackend
+    """The running server's, else one in this process, which then takes up what waits if it ``reads``. StoreBusy."""
+    async with contextlib.AsyncExitStack() as opened:
+        yield await _backend(settings, reads, opened)
 
-        async with RemoteBackend(server) as remote:
-            yield remote
-        return
-    async with open_perito(settings, reads=reads) as perito:
-        yield LocalBackend(perito)
+
+async def _backend(settings: Settings, reads: bool, opened: contextlib.AsyncExitStack) -> Backend:
+    """Whoever has the home may be a server that is only starting: so a server is looked for while it is waited for."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        server = await asyncio.to_thread(find_server, settings.home)
+        if server is not None:
+            from compose.remote import RemoteBackend
+
+            return await opened.enter_async_context(RemoteBackend(server))
+        try:
+            perito = open_perito(settings, reads=reads, patience=LOOK_SECONDS)
+            return LocalBackend(await opened.enter_async_context(perito))
+        except StoreBusy:
+            if time.monotonic() > deadline:
+                raise
 
 
 async def ingest_all(

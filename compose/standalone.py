@@ -45,15 +45,17 @@ class Perito:
 
 
 @contextlib.asynccontextmanager
-async def open_perito(settings: Settings, *, reads: bool = True) -> AsyncGenerator[Perito]:
+async def open_perito(
+    settings: Settings, *, reads: bool = True, patience: float = LOCK_SECONDS
+) -> AsyncGenerator[Perito]:
     """Everything over ``settings.home``, started; with ``reads`` false it accepts and reads nothing. StoreBusy while
-    another process uses that home."""
+    another process uses that home, for longer than ``patience`` in seconds."""
     if not reads:
         settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"where": "elsewhere"})})
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "perito"))
     await asyncio.to_thread(make_home, settings.home)
     async with contextlib.AsyncExitStack() as opened:
-        await opened.enter_async_context(own_home(settings))
+        await opened.enter_async_context(own_home(settings, patience))
         perito = await asyncio.to_thread(_build, settings, opened)
         opened.push_async_callback(perito.assistant.aclose)
         opened.push_async_callback(perito.worker.aclose)
@@ -80,7 +82,7 @@ def catalogue_url(settings: Settings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def own_home(settings: Settings) -> AsyncGenerator[None]:
+async def own_home(settings: Settings, patience: float = LOCK_SECONDS) -> AsyncGenerator[None]:
     """Hold the home while the embedded index lives in it; with a Qdrant server many processes may share it."""
     if settings.index.kind != "edge":
         yield
@@ -91,7 +93,7 @@ async def own_home(settings: Settings) -> AsyncGenerator[None]:
     )
     lock = FileLock(settings.home / "perito.lock", thread_local=False)  # the threads below are not the same
     try:
-        await asyncio.to_thread(lock.acquire, LOCK_SECONDS)
+        await asyncio.to_thread(lock.acquire, patience)
     except Timeout:
         raise busy from None
     try:

@@ -21,7 +21,7 @@ from compose import server
 from compose.remote import RemoteBackend
 from compose.server import RunningServer
 from compose.standalone import Perito
-from tests.compose.commands import Commands, free_port, wait_ready
+from tests.compose.commands import Commands, end, free_port, wait_ready
 from tests.documents import shared
 
 PAGES = 6  # of the scan that is being read when the server is killed
@@ -111,6 +111,20 @@ def test_what_was_accepted_survives_kill_9(perito: Commands, tmp_path: Path) -> 
     assert detail["document"]["status"] == "complete"
     assert [page["number"] for page in detail["pages"]] == list(range(1, PAGES + 1))
     assert {page["status"] for page in detail["pages"]} <= {"read", "low_confidence"}
+
+
+def test_a_command_given_while_the_server_starts_goes_through_it(perito: Commands) -> None:
+    port = str(free_port())
+    process = perito.start("serve", "--port", port)
+    try:
+        deadline = time.monotonic() + 60
+        while not (perito.home / "perito.lock").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        listed = perito("documents", "list", "--json")
+        assert listed.code == 0 and listed.json == {"documents": []}, listed.err
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).status_code == 200
+    finally:
+        end(process)
 
 
 async def test_of_no_document_nothing_is_asked() -> None:
