@@ -214,7 +214,6 @@ class Watch:
 
     async def _survey(self, parts: Parts) -> Survey:
         survey = await asyncio.to_thread(parts.surveyor.survey, parts.memory.files())
-        self._say("away", survey.away)
         for path, why in survey.troubles.items():
             self._say(f"trouble {path}", f"{path}: {why}")
         for key in [key for key in self._said if key.startswith("trouble ") and key[8:] not in survey.troubles]:
@@ -223,6 +222,7 @@ class Watch:
 
     async def _planned(self, parts: Parts, actor: Actor, survey: Survey) -> Plan:
         """What to do; what changes nothing in the collection is noted at once."""
+        self._say("away", survey.away)
         if survey.away:
             return Plan()
         plan = make_plan(survey, parts.memory.files(), parts.memory.documents(), parts.terms)

@@ -84,7 +84,7 @@ TEXTS = {
     "download": "Download",
     "download_name": "Download {name}",
     "really_delete": "Delete for good?",
-    "delete_detail": "The files, what was read in them and what people corrected go with them. This cannot be undone.",
+    "delete_detail": "What was read in them, what was corrected and what was found only in them goes with them.",
     "cancel": "Keep",
     "deleted": "{n} documents deleted.",
     "deleted_one": "1 document deleted.",

@@ -84,7 +84,7 @@ TEXTS = {
     "download": "Descargar",
     "download_name": "Descargar {name}",
     "really_delete": "¿Eliminar para siempre?",
-    "delete_detail": "Con ellos se van los archivos, lo que se leyó y lo que se corrigió. No se puede deshacer.",
+    "delete_detail": "Con ellos se va, sin vuelta atrás, lo leído, lo corregido y lo que solo venía dentro de ellos.",
     "cancel": "Conservar",
     "deleted": "{n} documentos eliminados.",
     "deleted_one": "1 documento eliminado.",
