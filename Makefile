@@ -102,7 +102,7 @@ test: $(STAMPS)/dev ## The tests, files shared out to two processes (PROCESSES=0
 	$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(STAMPS)/dev ## Kills at every step, sleepers, full disks; three workers over PostgreSQL (some minutes)
+test-cluster: $(STAMPS)/dev ## Kills at every step, sleepers, full disks, runaway OCR; three workers over PostgreSQL (some minutes)
 	$(BIN)/pytest tests/cluster -m slow $(ARGS)
 
 # Proofs with an environment of their own, under .venvs.

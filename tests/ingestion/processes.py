@@ -1,4 +1,4 @@
-"""Watching child processes from a test, and what it takes to kill one in the middle of its work."""
+"""Child processes seen from a test, what it takes to kill one in the middle of its work, and the pages it reads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ import time
 from collections.abc import Callable
 
 import psutil
+from PIL import Image
+
+from tests.documents import shared
+
+
+def page() -> Image.Image:
+    """A receipt, read in a second."""
+    return Image.open(shared("scan_hard/sroie_316.jpg")).convert("RGB")
+
+
+def dense_page() -> Image.Image:
+    """Takes seconds."""
+    return Image.open(shared("scan_clean/linn.png")).convert("RGB")
 
 
 async def until(true: Callable[[], bool], seconds: float = 60) -> None:

@@ -164,6 +164,7 @@ def test_a_pages_places_and_blocks_light_up_together(filled: Server, open_page: 
     page, seen = open_page(filled, "/library?name=fw8ben")
     page.get_by_role("link", name="fw8ben_1.pdf", exact=True).click()
     page.mouse.move(2, 2)  # what lies under the pointer lights up as well
+    page.wait_for_url("**/library/documents/*", wait_until="domcontentloaded")  # its script has run then
     place = page.locator(".boxes a").nth(2)
     number = place.get_attribute("data-block")
     place.focus()
