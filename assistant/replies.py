@@ -184,6 +184,7 @@ def citation(number: int, chunk: Chunk, boxes: Sequence[Box]) -> Citation:
         confidence=chunk.confidence,
         text=chunk.text,
         time=TimeSpan.around(times) if times else None,
+        corrected_by=chunk.corrected_by,
     )
 
 

@@ -125,4 +125,5 @@ def _merged(ordered: Sequence[Chunk], named_by: Chunk) -> Chunk:
         anchors=tuple(anchor for chunk in ordered for anchor in chunk.anchors),
         confidence=min(chunk.confidence for chunk in ordered),
         ordinal=ordered[0].ordinal,
+        corrected_by=tuple(dict.fromkeys(who for chunk in ordered for who in chunk.corrected_by)),
     )

@@ -110,7 +110,8 @@ def citation_line(citation: CitationShape) -> str:
     shown = one_line(citation.text, EXCERPT)
     reader = READERS.get(citation.reader, citation.reader)
     place = citation.time.text if citation.time else f"page {citation.page}"
-    where = f"{citation.document}, {place} ({reader}, {citation.confidence:.0%})"
+    corrected = f", corrected by {', '.join(citation.corrected_by)}" if citation.corrected_by else ""
+    where = f"{citation.document}, {place} ({reader}, {citation.confidence:.0%}{corrected})"
     return f"[{citation.number}] {where}\n    {shown}"
 
 

@@ -329,6 +329,7 @@ def _chunk(document: Document, page: int, ordinal: int, pieces: Sequence[Piece])
         reader=readers.pop() if len(readers) == 1 else Reader.MIXED,
         confidence=min(1.0, round(sure / sum(weights), 4)),
         kind=_kind(pieces),
+        corrected_by=tuple(dict.fromkeys(piece.block.corrected_by for piece in pieces if piece.block.corrected_by)),
     )
 
 

@@ -366,6 +366,7 @@ class Chunk:
     reader: Reader
     confidence: float
     kind: BlockKind = BlockKind.PARAGRAPH
+    corrected_by: tuple[str, ...] = ()  # the people whose text stands in it instead of the reader's
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -417,6 +418,7 @@ class Citation:
     confidence: float
     text: str
     time: TimeSpan | None = None
+    corrected_by: tuple[str, ...] = ()  # as its chunk has it
 
 
 @dataclass(frozen=True, slots=True)

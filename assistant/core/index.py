@@ -66,6 +66,7 @@ class ChunkPayload(BaseModel):
     reader: Reader
     confidence: float
     anchors: list[AnchorPayload]
+    corrected_by: list[str] = []
     digest: str = ""
     waiting: int | None = None
 
@@ -91,6 +92,7 @@ class ChunkPayload(BaseModel):
                 )
                 for anchor in chunk.anchors
             ],
+            corrected_by=list(chunk.corrected_by),
         )
         return payload.model_copy(update={"digest": payload.fingerprint()})
 
@@ -98,8 +100,9 @@ class ChunkPayload(BaseModel):
         """Of all a chunk says and shows, the same before and after it was stored (so of the values as they are
         here: 1 has become 1.0). Another recipe needs another ``VERSION``, since vectors are added by digest."""
         said = (self.text, self.document, self.collection, self.kind, self.reader, self.confidence)
-        shown = [(anchor.page, anchor.boxes, anchor.headings) for anchor in self.anchors]
-        shown += [anchor.times for anchor in self.anchors if anchor.times]  # pyright: ignore[reportOperatorIssue]
+        shown: list[Any] = [(anchor.page, anchor.boxes, anchor.headings) for anchor in self.anchors]
+        shown += [anchor.times for anchor in self.anchors if anchor.times]
+        shown += [self.corrected_by] if self.corrected_by else []
         return hashlib.blake2b(json.dumps([said, shown]).encode(), digest_size=12).hexdigest()
 
     def chunk(self, point_id: str) -> Chunk:
@@ -116,6 +119,7 @@ class ChunkPayload(BaseModel):
             reader=self.reader,
             confidence=self.confidence,
             kind=self.kind,
+            corrected_by=tuple(self.corrected_by),
         )
 
 

@@ -66,6 +66,7 @@ def to_node(chunk: Chunk) -> TextNode:
             }
             for a in chunk.anchors
         ],
+        "corrected_by": list(chunk.corrected_by),
     }
     return TextNode(
         id_=chunk.id,
@@ -101,6 +102,7 @@ def to_chunk(node: TextNode) -> Chunk:
         reader=Reader(held["reader"]),
         confidence=held["confidence"],
         kind=BlockKind(held["kind"]),
+        corrected_by=tuple(held.get("corrected_by", ())),
     )
 
 

@@ -356,6 +356,7 @@ class CitationShape(Shape):
     confidence: float
     text: str
     time: TimeShape | None = None
+    corrected_by: list[str] = []
 
     @classmethod
     def of(cls, citation: Citation) -> CitationShape:
@@ -369,15 +370,22 @@ class CitationShape(Shape):
             confidence=round(citation.confidence, 4),
             text=citation.text,
             time=TimeShape.of(citation.time),
+            corrected_by=list(citation.corrected_by),
         )
 
     def as_citation(self) -> Citation:
         """The citation again, for whoever got it over HTTP."""
-        boxes = tuple(Box.of(*box) for box in self.boxes)
-        reader = Reader(self.reader)
-        time = TimeSpan(self.time.start, self.time.end) if self.time else None
         return Citation(
-            self.number, self.document, self.document_id, self.page, boxes, reader, self.confidence, self.text, time
+            number=self.number,
+            document=self.document,
+            document_id=self.document_id,
+            page=self.page,
+            boxes=tuple(Box.of(*box) for box in self.boxes),
+            reader=Reader(self.reader),
+            confidence=self.confidence,
+            text=self.text,
+            time=TimeSpan(self.time.start, self.time.end) if self.time else None,
+            corrected_by=tuple(self.corrected_by),
         )
 
 

@@ -69,6 +69,7 @@ def _item(citation: Citation, pictures: Sequence[str]) -> dict[str, Any]:
         "boxes": [list(box) for box in citation.boxes],
         "reader": citation.reader.value,
         "confidence": round(citation.confidence, 4),
+        "corrected_by": ", ".join(citation.corrected_by),
         "text": beginning(readable(citation.text), EXCERPT),
         "image": source_url(citation, pictures),
         "boxed": bool(citation.document_id),  # our endpoint draws the boxes; a picture is shown as it was sent

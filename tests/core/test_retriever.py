@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def index(tmp_path: Path) -> Iterator[ChunkIndex]:
 
 
 def test_a_chunk_becomes_a_node_and_comes_back():
-    original = chunk("La fianza asciende a dos mensualidades.", 4, page=7)
+    original = replace(chunk("La fianza asciende a dos mensualidades.", 4, page=7), corrected_by=("ana", "juan"))
     node = to_node(original)
     assert isinstance(node, TextNode)
     assert (node.node_id, node.ref_doc_id, node.text) == (original.id, "lease", original.text)

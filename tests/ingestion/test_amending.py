@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from assistant.core.domain import Access, Correction, Document, DocumentStatus
+from assistant.core.domain import Access, Answer, Correction, Document, DocumentStatus
 from assistant.core.errors import BadRequest, NotFound, StoreBusy
 from assistant.core.ports import SearchQuery, Upload
 from assistant.core.settings import load_settings
@@ -102,6 +102,9 @@ async def test_what_a_person_corrects_is_found_and_stays_through_readings(perito
     assert "1.250 euros." in found(perito, "euros")[0]
     shown = perito.catalogue.page(document.id, 1, ALL).blocks[0]
     assert (shown.text, shown.corrected_by, shown.confidence) == (word.text, "ana", 1.0)
+    pieces = [piece async for piece in perito.assistant.answer("¿Cuánto es la renta?", ALL)]
+    answer = next(piece for piece in pieces if isinstance(piece, Answer))
+    assert [cited.corrected_by for cited in answer.citations] == [("ana",)]  # it is told where it is cited
 
     await perito.worker.reread(document.id, ALL)
     assert (await ended(perito, document.id)).status is DocumentStatus.COMPLETE
@@ -109,7 +112,9 @@ async def test_what_a_person_corrects_is_found_and_stays_through_readings(perito
     (kept,) = perito.catalogue.corrections(document.id, ALL)
     await perito.worker.withdraw_correction(document.id, kept.id, ALL)
     await ended(perito, document.id)
-    assert "eur0s" in found(perito, "renta")[0]
+    (back,) = perito.index.search(SearchQuery("renta", None, ALL))
+    assert "eur0s" in back.chunk.text
+    assert back.chunk.corrected_by == ()
 
 
 async def test_a_mark_without_a_text_changes_nothing_that_is_found(perito: Perito, tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ export default function PageView() {
           <span className="perito-badge" data-tone={item.confidence < 0.85 ? 'unsure' : 'sure'}>
             {labels.confidence.replace('{percent}', Math.round(item.confidence * 100))}
           </span>
+          {item.corrected_by ? (
+            <span className="perito-badge">{labels.corrected_by.replace('{who}', item.corrected_by)}</span>
+          ) : null}
         </div>
       </div>
       <div className="perito-page-bar">

@@ -78,6 +78,11 @@ export default function Sources() {
                   <span className="perito-badge" data-tone={item.confidence < 0.85 ? 'unsure' : 'sure'}>
                     {Math.round(item.confidence * 100)} %
                   </span>
+                  {item.corrected_by ? (
+                    <span className="perito-badge" title={labels.corrected_by.replace('{who}', item.corrected_by)}>
+                      {labels.corrected}
+                    </span>
+                  ) : null}
                 </span>
                 <span className="perito-excerpt">{item.text.replace(/\s*\n\s*/g, ' · ')}</span>
               </button>
