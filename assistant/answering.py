@@ -1,9 +1,9 @@
 """The whole path of a question, in order.
 
-A question is understood, passages are searched, their sentences are weighed. What follows depends on what
-is there: nothing relevant is a refusal that shows the nearest passages; with a language model the answer is
-written from the numbered sources and every sentence is held against what it cites; without one, or while it
-cannot be reached, the best sentences are quoted. A question about pictures has a path of its own
+A question is understood (a greeting is greeted), passages are searched, their sentences are weighed. What follows
+depends on what is there: nothing relevant is a refusal that shows the nearest passages; with a language model the
+answer is written from the numbered sources and every sentence is held against what it cites; without one, or while
+it cannot be reached, the best sentences are quoted. A question about pictures has a path of its own
 (``pictures.py``).
 """
 
@@ -23,7 +23,7 @@ from assistant.prompting import answer_messages, within_budget
 from assistant.question import Question, understand
 from assistant.replies import Draft, ModelSilent, Replies
 from assistant.retrieval import Found, Retriever
-from assistant.wording import MODEL_DOWN, MODEL_UNREACHABLE, NO_DOCUMENTS, NOTHING_FOUND, QUOTES
+from assistant.wording import COURTESIES, MODEL_DOWN, MODEL_UNREACHABLE, NO_DOCUMENTS, NOTHING_FOUND, QUOTES
 
 NEAREST_SHOWN = 3
 
@@ -52,6 +52,10 @@ class Assistant:
         started = self.clock()
         asked = understand(question, history)
         account, draft = Account(access), Draft(asked.text, asked.language)
+        if asked.courtesy and not images:
+            yield draft.say(COURTESIES[asked.courtesy][asked.language])
+            yield draft.finished(self.clock() - started)
+            return
         reply = self._about_pictures if images else self._from_documents
         async with aclosing(reply(asked, draft, account, history, images)) as pieces:
             async for piece in pieces:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from assistant.core.errors import BadRequest
 from assistant.core.ports import Message
@@ -21,16 +22,32 @@ _LEANING = re.compile(
     r"|\b(?:it|its|they|them|their|that one|this one|he|she|his|her|ese|esa|eso|esos|esas|este|esta|esto|ello|ellos"
     r"|ellas|el mismo|la misma)\b"
 )
+_GREETINGS = (
+    r"hola|buen[oa]s(?: dias| tardes| noches)?|buen dia|saludos|que tal"
+    r"|hello|hi|hey|greetings|good (?:morning|afternoon|evening|day)"
+)
+_THANKS = (
+    r"(?:muchas |mil |ok |vale )?gracias|muchisimas gracias|adios|hasta luego"
+    r"|(?:ok |many )?(?:thanks|thank you)(?: very much| so much| a lot)?|bye|goodbye"
+)
+
+
+class Courtesy(StrEnum):
+    """What is said out of politeness and asks for nothing."""
+
+    GREETING = "greeting"
+    THANKS = "thanks"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """``text`` is as asked, tidied; ``search`` what is looked for: the text, for a follow-up together with
-    the words of the turn it leans on."""
+    the words of the turn it leans on. ``courtesy``: it asks nothing."""
 
     text: str
     language: Language
     search: str
+    courtesy: Courtesy | None = None
 
     @property
     def is_follow_up(self) -> bool:
@@ -55,10 +72,19 @@ def understand(text: str, history: Sequence[Message] = ()) -> Question:
             f"The question has {len(tidy):,} characters, over the {MAX_CHARACTERS:,} allowed",
             "Shorten it, or add the long text as a document",
         )
-    asked = [message.text for message in history[-_TURNS:] if message.role == "user" and message.text.strip()]
-    before = [text[:MAX_CHARACTERS] for text in asked]
+    said = [message.text for message in history[-_TURNS:] if message.role == "user" and message.text.strip()]
+    before = [text[:MAX_CHARACTERS] for text in said]
     language = detect_language(tidy, default=detect_language(before[-1]) if before else "en")
-    return Question(tidy, language, _completed(tidy, before))
+    asked = [text for text in before if not _courtesy(text)]
+    return Question(tidy, language, _completed(tidy, asked), _courtesy(tidy))
+
+
+def _courtesy(text: str) -> Courtesy | None:
+    """A greeting or thanks and nothing else, however it is punctuated; with Perito's name or without."""
+    words = " ".join(word for word in tokens(text) if word != "perito")
+    if re.fullmatch(rf"(?:{_GREETINGS})(?: (?:{_GREETINGS}))*", words):
+        return Courtesy.GREETING
+    return Courtesy.THANKS if re.fullmatch(_THANKS, words) else None
 
 
 def _completed(text: str, before: Sequence[str]) -> str:

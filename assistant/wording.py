@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from assistant.core.domain import Chunk
 from assistant.language import Language, fold
+from assistant.question import Courtesy
 from assistant.quotes import readable
 
 QUOTES: dict[Language, str] = {
@@ -32,6 +33,13 @@ NEAREST: dict[Language, str] = {
 NO_DOCUMENTS: dict[Language, str] = {
     "en": "I found nothing: there are no documents here to search, or none that you may see.",
     "es": "No he encontrado nada: aquí no hay documentos en los que buscar, o ninguno que puedas ver.",
+}
+COURTESIES: dict[Courtesy, dict[Language, str]] = {
+    Courtesy.GREETING: {
+        "en": "Hello. Ask me about your documents: I answer with what they say, and show on which page.",
+        "es": "Hola. Pregúntame por tus documentos: respondo con lo que dicen y enseño en qué página.",
+    },
+    Courtesy.THANKS: {"en": "You are welcome.", "es": "De nada."},
 }
 READ_BY_OCR: dict[Language, str] = {
     "en": "No model that sees pictures is configured, so the text in the picture was read by OCR.",

@@ -108,6 +108,14 @@ async def test_without_a_model_the_best_sentence_is_quoted_with_its_place() -> N
     assert best.text in cited.text
 
 
+async def test_a_greeting_is_greeted_and_nothing_is_looked_for() -> None:
+    house = House("never asked")
+    answer = await house.ask("¡Hola!")
+    assert answer.text.startswith("Hola.") and not answer.refused
+    assert answer.citations == answer.usage == ()
+    assert (await house.ask("Thanks!")).text == "You are welcome."
+
+
 async def test_across_languages() -> None:
     answer = await House().ask("What budget is approved for the renovation of the archive?")
     assert answer.language == "en" and answer.quoted

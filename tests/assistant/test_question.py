@@ -7,7 +7,7 @@ import pytest
 from assistant.core.errors import BadRequest
 from assistant.core.ports import Message
 from assistant.language import content_words
-from assistant.question import MAX_CHARACTERS, understand
+from assistant.question import MAX_CHARACTERS, Courtesy, understand
 
 
 @pytest.mark.parametrize("text", ["", "   ", "???", "\u200b\u202e"])
@@ -64,3 +64,25 @@ def test_a_whole_question_stays_itself(text: str) -> None:
 
 def test_the_first_turn_has_nothing_to_lean_on() -> None:
     assert understand("and for March?").search == "and for March?"
+
+
+@pytest.mark.parametrize("text", ["Hola", "¡Hola, Perito!", "hola, buenos días", "Good morning.", "hi"])
+def test_a_greeting_asks_for_nothing(text: str) -> None:
+    assert understand(text).courtesy is Courtesy.GREETING
+
+
+@pytest.mark.parametrize("text", ["gracias", "¡Muchas gracias!", "ok, thanks", "Thank you very much."])
+def test_thanks_ask_for_nothing(text: str) -> None:
+    assert understand(text).courtesy is Courtesy.THANKS
+
+
+@pytest.mark.parametrize(
+    "text", ["Hola, ¿cuánto es la renta?", "good", "Who is greeted with hello?", "¿Quién da las gracias?", "Perito"]
+)
+def test_what_is_asked_politely_is_a_question(text: str) -> None:
+    assert understand(text).courtesy is None
+
+
+def test_a_follow_up_leans_on_the_question_before_the_thanks() -> None:
+    history = [Message("user", "What did Iberdrola earn in May?"), Message("assistant", "…"), Message("user", "thanks")]
+    assert "iberdrola" in understand("and in June?", history).search
