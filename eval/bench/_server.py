@@ -86,9 +86,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def running_server() -> Generator[Server]:
-    """A server over an empty home, ready; gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="perito-bench-") as home:
+def running_server(home: Path | None = None) -> Generator[Server]:
+    """A server over ``home``, or over an empty one of its own that is gone afterwards; ready."""
+    with contextlib.ExitStack() as stack:
+        home = home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="perito-bench-")))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -97,7 +98,7 @@ def running_server() -> Generator[Server]:
         started = time.perf_counter()
         process = subprocess.Popen(
             command,
-            env=environment | {"PERITO_HOME": home, "PERITO_LOG_LEVEL": "WARNING"},
+            env=environment | {"PERITO_HOME": str(home), "PERITO_LOG_LEVEL": "WARNING"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
