@@ -15,6 +15,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.documents import shared
 from tests.web.conftest import OpenPage, Server
+from tests.web.test_chromium import send
 
 LEASE = "La renta mensual es de 1.250 eur0s.\n\nEl contrato vence el 31 de diciembre de 2027.\n"
 
@@ -153,10 +154,18 @@ def test_a_misread_block_is_corrected_on_its_page_and_found_in_the_chat(filled: 
     corrected = page.locator(".block").filter(has_text="Corregido por local")
     expect(corrected).to_contain_text("1.250 euros.")
     expect(corrected).to_contain_text("Desde ahora se encuentra")
+    expect(corrected.locator("time")).to_have_text(re.compile(r"^\d{1,2} \w{3} \d{4}, \d{1,2}:\d\d$"))
     expect(page.locator(".badge").first).to_have_text("leído")
     question = {"question": "¿Cuál es la renta mensual?"}
     answer = httpx.post(f"{filled.url}/api/ask", json=question, timeout=90, trust_env=False).json()
     assert "1.250 euros" in answer["answer"]
+    page.goto(filled.url)
+    send(page, question["question"])
+    badges = page.locator(".perito-source").filter(has_text="renta.txt").locator(".perito-badge")
+    expect(badges.last).to_have_text("corregido")
+    expect(badges.last).to_have_attribute("title", "Corregido por local")
+    badges.last.click()
+    expect(page.locator(".perito-page .perito-badge").last).to_have_text("Corregido por local")
     assert seen.errors == []
 
 

@@ -21,7 +21,8 @@
   addEventListener("storage", show);
 
   const times = (within) => {
-    const write = new Intl.DateTimeFormat(root.lang, { dateStyle: "medium", timeStyle: "short" });
+    const own = navigator.languages.find((tag) => tag.split("-")[0] === root.lang); // en-GB writes what en-US does not
+    const write = new Intl.DateTimeFormat(own ?? root.lang, { dateStyle: "medium", timeStyle: "short" });
     for (const time of within.querySelectorAll("time[datetime]:not([title])")) {
       time.title = time.textContent;
       time.textContent = write.format(new Date(time.dateTime));

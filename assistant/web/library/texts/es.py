@@ -125,9 +125,9 @@ TEXTS = {
     "right_text": "Lo que pone en realidad",
     "save": "Guardar el texto correcto",
     "mark": "Solo marcar como mal leído",
-    "corrected_by": "Corregido por {who}, {when}",
+    "corrected_by": "Corregido por {who}",
     "was_read": "El lector había leído:",
-    "marked_by": "Marcado como mal leído por {who}, {when}",
+    "marked_by": "Marcado como mal leído por {who}",
     "undo": "Deshacer",
     "undo_mark": "Quitar la marca",
     "marked": "Marcado. No hay un lector mejor configurado: la página queda así hasta que alguien escriba el texto "
