@@ -80,6 +80,12 @@ class Server:
         """Memory of the server's own process, without its OCR processes."""
         return self.process.memory_info().rss / 1e6
 
+    def own_mb(self) -> float:
+        """``resident_mb`` without files that are mapped into it (the index's, libraries), which the system may take
+        back at any time. Linux only; the whole elsewhere."""
+        memory = self.process.memory_info()
+        return (memory.rss - getattr(memory, "shared", 0)) / 1e6
+
     def tree_mb(self) -> float:
         """Memory of the server and of all its processes; what they share is counted in each."""
         return sum(_resident(process) for process in (self.process, *self.process.children(recursive=True))) / 1e6

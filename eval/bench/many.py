@@ -46,7 +46,7 @@ def run(documents: Path, files: int = FILES) -> Table:  # noqa: ARG001 - the fil
         home = Path(folder)
         with running_server(home) as server:
             server.wait_until_idle()
-            rows.append(("resident MB", 0, round(server.resident_mb()), None, None))
+            rows += _memory(server, 0)
             rows += _taken_in(server, made[:first], 0)
             rows += _taken_in(server, made[first:], first)
             rows.append(("found by name", files, _found(server, made), None, None))
@@ -55,7 +55,7 @@ def run(documents: Path, files: int = FILES) -> Table:  # noqa: ARG001 - the fil
                 rows += _lists(server, made, ", live updates open")
             rows.append(("live updates meanwhile", files, events(), None, None))
         with running_server(home) as server:  # holds what the documents need, and nothing left of reading them
-            rows.append(("resident MB, started again", files, round(server.resident_mb()), None, None))
+            rows += _memory(server, files, ", started again")
     notes = (
         f"Text files of 40 made-up words, {BATCH} a request, one request after the other. Dense vectors follow: "
         "they are still being made while the lists are measured.",
@@ -95,7 +95,13 @@ def _taken_in(server: Server, files: Sequence[Named], before: int) -> Iterator[R
     yield "accepted, files/s", files_now, round(len(files) / accepted, 1), None, None
     yield "read, files/s", files_now, round(len(files) / whole, 1), None, None
     yield "all read after s", files_now, round(whole, 1), None, None
-    yield "resident MB", files_now, round(server.resident_mb()), None, None
+    yield from _memory(server, files_now)
+
+
+def _memory(server: Server, files: int, when: str = "") -> Iterator[Row]:
+    """Of the server's own process, with and without the files it has mapped."""
+    yield "resident MB" + when, files, round(server.resident_mb()), None, None
+    yield "of it not of files, MB" + when, files, round(server.own_mb()), None, None
 
 
 def _send(server: Server, files: Sequence[Named]) -> None:
