@@ -98,15 +98,15 @@ class Parts:
     async def _take_one(
         self, parent: Document, file: OpenFile, index: int, about: Enclosure, accept: Accept, taking: Taking
     ) -> None:
+        name = part_name(parent.name, about.path)
         try:
             async with _in_threads(self._blobs.aside()) as copy:
                 await asyncio.wrap_future(file.extract(index, copy, self._limits.upload_mb * MEGABYTE))
                 await asyncio.to_thread(copy.flush)
-                name = part_name(parent.name, about.path)
                 await accept(Upload(Path(copy.name), name, parent.collection, parent=parent.id))
                 taking.taken += 1
         except BadInput as error:
-            taking.left_out.append(f"Not read: {about.path}. {error.message}.")
+            taking.left_out.append(not_read(about.path, name, error.message))
 
 
 @dataclass
@@ -139,6 +139,15 @@ def part_name(parent: str, path: str) -> str:
     mark = f"…{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:6]}…"
     end = min(120, LONGEST_NAME - len(mark) - 20)
     return name[: LONGEST_NAME - len(mark) - end] + mark + name[-end:]
+
+
+def not_read(path: str, name: str, message: str) -> str:
+    """That a part was not read, and why, in one sentence: ``message`` about ``name``, said of its path within. In two
+    where the message does not name the file."""
+    said = message.replace(name, path)
+    if said.startswith(f"{path} "):
+        return f"Not read: {said}."
+    return f"Not read: {said[:1].lower()}{said[1:]}." if name in message else f"Not read: {path}. {said}."
 
 
 @asynccontextmanager

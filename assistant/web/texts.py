@@ -23,6 +23,7 @@ from assistant.core.errors import (
     UnsupportedFile,
     WorkerDied,
 )
+from assistant.web.spanish import SPANISH_SENTENCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +50,6 @@ class Texts:
     every_collection: str
     labels: dict[str, Any]
 
-
-# What receipts say is kept in English, a sentence at a time; each is shown by its translation where there is one.
-SPANISH_REASONS = {
-    "The page is a picture.": "La página es una imagen.",
-    "The file is text.": "El archivo es texto.",
-    "The file is text; its pictures are read by OCR.": "El archivo es texto; sus imágenes se leen por OCR.",
-    "The page is blank: there is no ink on it.": "La página está en blanco: no hay tinta en ella.",
-    "Its own text is sound.": "Su propio texto es fiable.",
-    "Its own text is sound; its pictures are read by OCR.": "Su propio texto es fiable; sus imágenes se leen por OCR.",
-    "The page has no text of its own that can be seen.": "La página no tiene texto propio que se vea.",
-    "The glyphs of its text layer have no letters.": "Los glifos de su capa de texto no corresponden a letras.",
-    "The letters of its text layer make no words.": "Las letras de su capa de texto no forman palabras.",
-    "It is a scan: its text lies hidden under a picture.": "Es un escaneo: su texto está oculto bajo una imagen.",
-    "It shows more than its few letters explain.": "Muestra más de lo que explican sus pocas letras.",
-    "Lines of its text lie on each other, so the look of the page orders them.": (
-        "Hay líneas de su texto unas sobre otras, así que las ordena el aspecto de la página."
-    ),
-    "A picture on the page may hold text.": "Una imagen de la página puede contener texto.",
-    "What is said in this stretch was written down by the transcription endpoint.": (
-        "Lo que se dice en este tramo lo transcribió el servicio de transcripción."
-    ),
-    "Nobody says anything in this stretch.": "En este tramo nadie dice nada.",
-    "The transcription endpoint is unsure of what is said.": "El servicio de transcripción no está seguro de lo dicho.",
-    "A VLM has read it.": "La ha leído un modelo de visión.",
-    "There is ink on the page, but no text was found.": "Hay tinta en la página, pero no se encontró texto.",
-    "No text and hardly any ink was found.": "No se encontró texto y apenas hay tinta.",
-    "No reader found text on it.": "Ningún lector encontró texto en ella.",
-    "The OCR is unsure of its text.": "El OCR no está seguro de su texto.",
-    "The OCR is unsure of many lines.": "El OCR no está seguro de muchas líneas.",
-    "Much ink is not explained by text.": "Hay mucha tinta que el texto no explica.",
-    "It seems to be written by hand.": "Parece escrita a mano.",
-    "It holds a table with merged cells.": "Contiene una tabla con celdas combinadas.",
-    "It holds a figure.": "Contiene una figura.",
-    "It holds a drawing or a chart.": "Contiene un dibujo o un gráfico.",
-    "It holds a picture.": "Contiene una imagen.",
-    "Somebody marked it as misread.": "Alguien la marcó como mal leída.",
-    "Good enough.": "Suficiente.",
-}
 
 ENGLISH = Texts(
     language="en",
@@ -156,7 +119,7 @@ ENGLISH = Texts(
         "page_statuses": {"read": "read", "low_confidence": "unsure", "blank": "blank", "failed": "not read"},
         "progress": "{done} of {pages} pages",
         "waiting": "Waiting for its turn",
-        "reasons": {said: said for said in SPANISH_REASONS},
+        "sentences": {},  # what is kept is kept in English
         "pages": "{pages} pages",
         "one_page": "1 page",
         "show_pages": "Pages",
@@ -240,7 +203,7 @@ SPANISH = Texts(
         "page_statuses": {"read": "leída", "low_confidence": "dudosa", "blank": "en blanco", "failed": "no leída"},
         "progress": "{done} de {pages} páginas",
         "waiting": "Espera su turno",
-        "reasons": SPANISH_REASONS,
+        "sentences": SPANISH_SENTENCES,
         "pages": "{pages} páginas",
         "one_page": "1 página",
         "show_pages": "Páginas",

@@ -18,7 +18,7 @@ from assistant.core.domain import Access, Answer, Document, DocumentStatus
 from assistant.core.ports import Upload
 from assistant.core.settings import load_settings
 from compose.standalone import Perito, open_perito
-from ingestion.parts import LONGEST_NAME, part_name
+from ingestion.parts import LONGEST_NAME, not_read, part_name
 from tests.documents import shared
 
 EVERYONE = Access("ana", None)
@@ -145,9 +145,10 @@ async def test_a_part_that_cannot_be_read_is_told_and_harms_nobody(house: House)
     )
     message = await house.take("varios.eml", data)
     assert message.status is DocumentStatus.COMPLETE
-    assert "Not read: raro.xyz." in message.error
-    assert "Not read: vacio.txt. varios.eml › vacio.txt is empty" in message.error
-    assert "Not read: c.pdf." in message.error and "password" in message.error
+    assert "Not read: raro.xyz is neither a PDF" in message.error
+    assert "Not read: vacio.txt is empty (0 bytes)." in message.error
+    assert "Not read: c.pdf is protected by a password." in message.error
+    assert "varios.eml" not in message.error  # the reader knows whose part it is
     assert house.found().keys() == {"varios.eml", "varios.eml › bien.txt"}
 
 
@@ -214,3 +215,16 @@ async def test_names_say_where_a_part_lay_and_stay_apart_when_cut() -> None:
     long = [part_name("a" * 150 + ".zip", f"{'b' * 90}/{x}{'c' * 90}.pdf") for x in "12"]
     assert long[0] != long[1]
     assert all(len(name) <= LONGEST_NAME and name.endswith(".pdf") for name in long)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("m.eml › a › b.pdf is a damaged PDF", "Not read: a/b.pdf is a damaged PDF."),
+        ("Page 1 of m.eml › a › b.pdf cannot be read (odd)", "Not read: page 1 of a/b.pdf cannot be read (odd)."),
+        ("a/b.pdf cannot be unpacked (odd)", "Not read: a/b.pdf cannot be unpacked (odd)."),
+        ("It cannot be unpacked (odd)", "Not read: a/b.pdf. It cannot be unpacked (odd)."),
+    ],
+)
+async def test_a_part_that_was_not_read_is_named_once(message: str, told: str) -> None:
+    assert not_read("a/b.pdf", part_name("m.eml", "a/b.pdf"), message) == told

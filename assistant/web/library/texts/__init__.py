@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assistant.web.library.texts import en, es
+from assistant.web.sentences import Sentences
 from assistant.web.texts import Texts, texts_for
 
-_SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _SAID: dict[str, Mapping[str, str]] = {"en": en.TEXTS, "es": es.TEXTS}
+_KEPT = {code: Sentences(texts_for(code).labels["sentences"]) for code in _SAID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,11 @@ class Language:
 
     def told(self, kept: str) -> str:
         """What was kept in English (reasons, errors), sentence by sentence in this language where it is known."""
-        reasons = self.chat.labels["reasons"]
-        return " ".join(reasons.get(sentence, sentence) for sentence in _SENTENCES.split(kept))
+        return _KEPT[self.code].told(kept)
 
     def tongue(self, kept: str) -> str:
-        """The language ``told`` tells it in, for whoever reads it aloud."""
-        return self.code if self.told(kept) != kept else "en"
+        """The language that most of what ``told`` gives is in, for whoever reads it aloud."""
+        return self.code if _KEPT[self.code].knows_most(kept) else "en"
 
     def script(self) -> dict[str, str]:
         """What the page's scripts say, by key without its beginning."""

@@ -93,7 +93,43 @@ const inFamilies = (ids, names, found) => {
     ...others.flatMap((one) => withParts(one.id, found, ids, ids.length === 1 ? 1 : 0))
   ]
 }
-const told = (reason) => (reason || '').split(/(?<=[.!?])\s+/).map((said) => labels.reasons[said] || said).join(' ')
+// What is kept in English, a sentence at a time in the person's language: as assistant/web/sentences.py does it.
+const MOST_PIECES = 6
+const PATTERNS = { n: '\\d+', pages: '[\\d ,…]+' }
+const pattern = (english) => new RegExp('^(?:' + english.split(/\{(\w+)\}/).map((text, index) =>
+  index % 2 ? `(?<${text}>${PATTERNS[text] || '.+?'})` : text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('') + ')$', 's')
+const forms = Object.entries(labels.sentences).map(([english, form]) => [pattern(english), form])
+const whole = (sentence) => {
+  for (const [fits, form] of forms) {
+    const found = fits.exec(sentence)
+    if (found) return form.replace(/\{(\w+)\}/g, (_, key) => (key === 'said' ? words(found.groups.said) : found.groups[key]))
+  }
+}
+const within = (said) => {
+  const known = whole(`${said}.`)
+  if (known) return known.replace(/\.$/, '')
+  const capital = /^\p{Ll}/u.test(said) && whole(`${said[0].toUpperCase()}${said.slice(1)}.`)
+  return capital ? capital[0].toLowerCase() + capital.slice(1).replace(/\.$/, '') : undefined
+}
+const part = (said) => whole(said) ?? within(said)
+const words = (said) => {
+  const parts = said.split('; ').map(part)
+  return parts.includes(undefined) ? part(said) ?? said : parts.join('; ')
+}
+const told = (kept) => {
+  const pieces = (kept || '').split(/(?<=[.!?])\s+/)
+  const shown = []
+  for (let place = 0, end; place < pieces.length; place = end) {
+    let known
+    for (end = place + 1; end <= Math.min(place + MOST_PIECES, pieces.length); end++) {
+      known = whole(pieces.slice(place, end).join(' '))
+      if (known !== undefined) break
+    }
+    if (known === undefined) end = place + 1
+    shown.push(known ?? pieces[place])
+  }
+  return shown.join(' ')
+}
 const gone = (id, name) => ({ id, name: name || id, status: 'gone', pages: 0, pages_done: 0, readers: {} })
 
 function Row({ one, again, all }) {
