@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from assistant.core.domain import PageReading
+from assistant.core.domain import JobState, PageReading
 from assistant.core.shapes import (
     CitationShape,
     DocumentShape,
@@ -24,6 +24,7 @@ from assistant.core.shapes import (
 from assistant.quotes import one_line
 from compose.doctor import Check
 
+CANCELLED = JobState.CANCELLED.value
 EXCERPT = 240  # characters of a passage shown under its source
 READERS = {"text": "own text", "ocr": "OCR", "vlm": "VLM", "speech": "speech", "mixed": "mixed", "none": "nothing"}
 
@@ -86,12 +87,19 @@ def outcome_line(outcome: DocumentShape | RejectedShape) -> str:
 
 def document_line(document: DocumentShape) -> str:
     """Name, pages read, readers, seconds, status, and what went wrong."""
-    mark = {"complete": "✓", "partial": "!", "failed": "✗"}.get(document.status, "…")
+    status = status_word(document)
+    mark = {"complete": "✓", "partial": "!", "failed": "✗", CANCELLED: "–"}.get(status, "…")
     read = f"{document.pages_done - document.pages_failed} of {document.pages} pages read"
     readers = reader_mix(document.readers)
     how = f" ({readers})" if readers else ""
-    line = f"{mark} {document.name}: {read}{how}, {document.seconds:.1f} s, {document.status} ({document.id[:8]})"
+    line = f"{mark} {document.name}: {read}{how}, {document.seconds:.1f} s, {status} ({document.id[:8]})"
     return line + (f"\n  {document.error}" if document.error else "")
+
+
+def status_word(document: DocumentShape) -> str:
+    """Its status, or "cancelled" where a person stopped it: of that the catalogue keeps the sentence."""
+    stopped = document.status in ("failed", "partial") and (document.error or "").startswith("Cancelled by ")
+    return CANCELLED if stopped else document.status
 
 
 def reader_mix(readers: dict[str, int]) -> str:
@@ -126,7 +134,13 @@ def documents_table(documents: Sequence[DocumentShape], *, narrowed: bool = Fals
         pages = f"{document.pages_done - document.pages_failed}/{document.pages}"
         mix = reader_mix(document.readers)
         table.add_row(
-            document.id[:8], document.name, document.collection, document.status, pages, mix, str(document.version)
+            document.id[:8],
+            document.name,
+            document.collection,
+            status_word(document),
+            pages,
+            mix,
+            str(document.version),
         )
     return table
 
@@ -160,11 +174,13 @@ def usage_table(totals: Sequence[UsageTotalShape]) -> Table | str:
     return table
 
 
-def queue_line(queue: QueueShape) -> str:
-    """For instance "Reading is paused. 2 workers, 3 documents waiting, 1 running"."""
+def queue_line(queue: QueueShape, state: JobState | None = None) -> str:
+    """For instance "Reading is paused. 2 workers, 3 waiting, 1 running". Only ``state`` was asked for, if given."""
     counts = Counter(job.state for job in queue.jobs)
     parts = [f"{len(queue.workers)} worker{'s' * (len(queue.workers) != 1)}"]
-    parts += [f"{count} {state}" for state, count in counts.items()]
+    parts += [f"{count} {name}" for name, count in counts.items()]
+    if not queue.jobs:
+        parts.append(f"no document {state}" if state else "nothing is waiting or being read")
     return ("Reading is paused. " if queue.paused else "") + ", ".join(parts)
 
 
@@ -174,6 +190,35 @@ def job_line(job: JobShape) -> str:
     read = f"{document.pages_done - document.pages_failed} of {document.pages} pages read"
     line = f"{document.name}: {job.state}, {read} ({document.id[:8]})"
     return line + (f"\n  {job.reason}" if job.reason else "")
+
+
+def retry_line(before: JobShape, after: JobShape) -> str:
+    """What a retry did, or why there was nothing to do."""
+    document = after.document
+    which = f"{document.name} ({document.id[:8]})"
+    if before.state in ("waiting", "running"):
+        return f"{which} is {_BUSY[before.state]} already; a wait between two tries ends now."
+    if before.document.status == "complete":
+        again = f"`perito documents reread {document.id[:8]}` reads it again"
+        return f"There is nothing to retry: {which} was read completely. {again}."
+    return f"{which} is to be read on: {document.pages_done} of {document.pages} pages are there."
+
+
+def cancel_line(before: JobShape, after: JobShape) -> str:
+    """What a cancel did, or why there was nothing to do."""
+    document = after.document
+    which = f"{document.name} ({document.id[:8]})"
+    if before.state in ("waiting", "running") and after.state == "cancelled":
+        return f"Stopped reading {which}. {after.reason} `perito jobs retry {document.id[:8]}` goes on."
+    if after.state == "done":
+        return (
+            f"There is nothing to cancel: {which} was read already. "
+            f"`perito documents reread {document.id[:8]}` reads it again, `perito documents delete` removes it."
+        )
+    return f"There is nothing to cancel: {which} is {after.state} already. {after.reason}".rstrip()
+
+
+_BUSY = {"waiting": "waiting", "running": "being read"}
 
 
 def jobs_table(jobs: Sequence[JobShape]) -> Table:

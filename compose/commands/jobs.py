@@ -31,26 +31,35 @@ def jobs_list(
     if as_json:
         print_json(queue.model_dump(mode="json"))
         return
-    typer.echo(queue_line(queue))
+    typer.echo(queue_line(queue, state))
     print_table(jobs_table(queue.jobs)) if queue.jobs else None
 
 
 @jobs_app.command("show")
 def jobs_show(document_id: DocumentId, as_json: Json = False) -> None:
     """One document's place in the queue."""
-    _show_job(run(_steer_one(document_id, lambda backend, whole: backend.job(whole))), as_json)
+    from compose.tables import job_line
+
+    job = run(_steer_one(document_id, lambda backend, whole: backend.job(whole)))
+    _print_job(job, job_line(job), as_json)
 
 
 @jobs_app.command("retry")
 def jobs_retry(document_id: DocumentId, as_json: Json = False) -> None:
     """Read on where it failed, was cancelled or left pages out."""
-    _show_job(run(_steer_one(document_id, lambda backend, whole: backend.retry(whole))), as_json)
+    from compose.tables import retry_line
+
+    before, after = run(_steer_one(document_id, lambda backend, whole: _changed(backend, whole, backend.retry)))
+    _print_job(after, retry_line(before, after), as_json)
 
 
 @jobs_app.command("cancel")
 def jobs_cancel(document_id: DocumentId, as_json: Json = False) -> None:
     """Stop reading a document; the pages that were read stay."""
-    _show_job(run(_steer_one(document_id, lambda backend, whole: backend.cancel(whole))), as_json)
+    from compose.tables import cancel_line
+
+    before, after = run(_steer_one(document_id, lambda backend, whole: _changed(backend, whole, backend.cancel)))
+    _print_job(after, cancel_line(before, after), as_json)
 
 
 @jobs_app.command("pause", short_help="Pause all reading, in every process.")
@@ -82,7 +91,12 @@ async def _steer_one(document_id: str, act: Callable[[Backend, str], Awaitable[A
     return await _steer(go)
 
 
-def _show_job(job: JobShape, as_json: bool) -> None:
-    from compose.tables import job_line
+async def _changed(
+    backend: Backend, document_id: str, act: Callable[[str], Awaitable[JobShape]]
+) -> tuple[JobShape, JobShape]:
+    """The job before and after ``act``: what came of it is in the difference."""
+    return await backend.job(document_id), await act(document_id)
 
-    print_json(job.model_dump(mode="json")) if as_json else typer.echo(job_line(job))
+
+def _print_job(job: JobShape, line: str, as_json: bool) -> None:
+    print_json(job.model_dump(mode="json")) if as_json else typer.echo(line)
