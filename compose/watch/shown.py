@@ -17,7 +17,7 @@ from compose.watch.manifest import Manifest
 MARKS = {"added": "+", "changed": "~", "known": "=", "renamed": "→", "removed": "-", "refused": "✗"}
 DEEDS = {"added": "to be read", "changed": "a new version, to be read", "known": "there already"}
 WORDS = {
-    "add": "added", "change": "a new version", "known": "there already", "rename": "renamed", "remove": "removed",
+    "add": "added", "change": "changed", "known": "there already", "rename": "renamed", "remove": "removed",
     "wait": "still written to", "refuse": "not readable",
 }  # fmt: skip
 
