@@ -30,7 +30,7 @@ from ingestion.threads import to_its_end
 
 log = logging.getLogger(__name__)
 
-DEATHS = 3  # of the process while it read a document and got no page further; then the document is left alone
+DEATHS = 3  # of the process while it read a document and got no page or part further; then it is left alone
 CUTS_KEPT = 32  # documents of which it is remembered how they were cut, while others have their turn
 
 _being_read: ContextVar[Document | None] = ContextVar("being_read", default=None)

@@ -19,9 +19,11 @@ from assistant.core.database import Database
 from assistant.core.domain import Document, DocumentStatus, Job, JobState, PageStatus, Urgency, WorkerSign
 from assistant.core.errors import LeaseLost
 from assistant.core.records import Row, document_changes, document_of, no_document, plain_text
-from assistant.core.tables import documents, jobs, pages, switches, workers
+from assistant.core.tables import documents, enclosures, jobs, pages, switches, workers
 
 ENDED = (JobState.DONE.value, JobState.FAILED.value, JobState.CANCELLED.value)
+WAITS: dict[str, Any] = {"state": JobState.WAITING.value, "worker": ""}
+TAKEN_AWAY = WAITS | {"epoch": jobs.c.epoch + 1}  # … and whoever has it now writes nothing more
 SHORT = 50  # pages left; what has no more goes before longer documents
 _CLOCKS = {
     True: "SELECT (julianday('now') - 2440587.5) * 86400.0",
@@ -98,8 +100,7 @@ class SqlQueue:
     def dismiss(self, worker: str) -> None:
         """A worker that ends in order: what it had begun is free for others at once."""
         with self._database.writing() as connection:
-            freed = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1}
-            connection.execute(update(jobs).where(jobs.c.worker == worker).values(freed))
+            connection.execute(update(jobs).where(jobs.c.worker == worker).values(TAKEN_AWAY))
             connection.execute(delete(workers).where(workers.c.id == worker))
 
     def bury(self, dead: Sequence[str]) -> int:
@@ -178,9 +179,8 @@ class SqlQueue:
         with self._database.writing() as connection:
             require_lease(connection, lease)
             moment = self._now(connection)
-            waiting: dict[str, Any] = {"state": JobState.WAITING.value, "worker": "", "reason": plain_text(reason)}
-            waiting |= {"not_before": moment + seconds, "turn": moment, "attempts": jobs.c.attempts + 1, "deaths": 0}
-            _set(connection, lease.document_id, waiting)
+            later = {"not_before": moment + seconds, "turn": moment, "reason": plain_text(reason)}
+            _set(connection, lease.document_id, WAITS | later | {"attempts": jobs.c.attempts + 1, "deaths": 0})
             note = update(documents).where(documents.c.id == lease.document_id)
             connection.execute(note.values(error=plain_text(reason)))
 
@@ -189,26 +189,23 @@ class SqlQueue:
         LeaseLost, NotFound."""
         with self._database.writing() as connection:
             require_lease(connection, lease)
-            waiting = {"state": JobState.WAITING.value, "worker": "", "deaths": 0}
-            _set(connection, lease.document_id, waiting | {"turn": self._now(connection)})
+            _set(connection, lease.document_id, WAITS | {"deaths": 0, "turn": self._now(connection)})
             read = update(documents).where(documents.c.id == lease.document_id)
             connection.execute(read.values(seconds=documents.c.seconds + seconds))
 
     def give_back(self, document_id: str, worker: str) -> None:
         """Let a document wait again that is still ``worker``'s; nothing changes for others."""
-        waiting = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1}
         mine = (jobs.c.document_id == document_id) & (jobs.c.worker == worker)
         with self._database.writing() as connection:
-            connection.execute(update(jobs).where(mine, jobs.c.state == JobState.RUNNING.value).values(waiting))
+            connection.execute(update(jobs).where(mine, jobs.c.state == JobState.RUNNING.value).values(TAKEN_AWAY))
 
     def set_aside(self, document_id: str, seconds: float) -> None:
         """Let nobody read a document for so long, whoever has it now, nor take anything more out of it. Nothing changes
         for one that ended, or that is gone."""
         unended = (jobs.c.document_id == document_id) & jobs.c.state.not_in(ENDED)
         with self._database.writing() as connection:
-            waiting: dict[str, Any] = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1}
-            waiting |= {"not_before": self._now(connection) + seconds}
-            connection.execute(update(jobs).where(unended).values(waiting))
+            aside = TAKEN_AWAY | {"not_before": self._now(connection) + seconds}
+            connection.execute(update(jobs).where(unended).values(aside))
 
     def cancel(self, document_id: str, by: str) -> Document:
         """Nobody is to read the document any further; what was read stays. Nothing changes for one that ended.
@@ -239,9 +236,8 @@ class SqlQueue:
                 return document
             if document.status is DocumentStatus.COMPLETE:
                 return document
-            waiting = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1, "turn": now}
-            waiting |= {"generation": jobs.c.generation + 1, "attempts": 0, "deaths": 0, "reason": ""}
-            _set(connection, document_id, waiting | {"not_before": 0.0})
+            anew = {"generation": jobs.c.generation + 1, "attempts": 0, "deaths": 0, "reason": "", "not_before": 0.0}
+            _set(connection, document_id, TAKEN_AWAY | anew | {"turn": now})
             return _again(connection, document_id, pages.c.status == PageStatus.FAILED.value)
 
     # -- doubts about the index ---------------------------------------------------------------
@@ -301,10 +297,11 @@ class SqlQueue:
 
     def _taken(self, connection: Connection, row: Row, worker: str) -> Claim:
         document_id = row["document_id"]
-        further = row["pages_done"] > row["pages_before"]
+        known = _known(connection, document_id, row["pages_done"])
+        further = known > row["pages_before"]
         epoch, attempts = row["epoch"] + 1, 0 if further else row["attempts"]
         taken = {"state": JobState.RUNNING.value, "worker": worker, "epoch": epoch, "attempts": attempts}
-        _set(connection, document_id, taken | {"pages_before": row["pages_done"], "reason": ""})
+        _set(connection, document_id, taken | {"pages_before": known, "reason": ""})
         reading = {"status": DocumentStatus.READING.value, "error": ""}
         connection.execute(update(documents).where(documents.c.id == document_id).values(reading))
         document = _document_row(connection, document_id)
@@ -323,9 +320,9 @@ class SqlQueue:
         query = select(jobs.c.document_id, jobs.c.deaths, jobs.c.pages_before, documents.c.pages_done).join(documents)
         rows = list(connection.execute(query.where(jobs.c.worker == worker)).mappings())
         for row in rows:
-            deaths = 1 if row["pages_done"] > row["pages_before"] else row["deaths"] + 1
-            freed = {"state": JobState.WAITING.value, "worker": "", "epoch": jobs.c.epoch + 1, "deaths": deaths}
-            _set(connection, row["document_id"], freed)
+            known = _known(connection, row["document_id"], row["pages_done"])
+            deaths = 1 if known > row["pages_before"] else row["deaths"] + 1
+            _set(connection, row["document_id"], TAKEN_AWAY | {"deaths": deaths})
         return len(rows)
 
 
@@ -339,10 +336,9 @@ def new_job(connection: Connection, document_id: str, urgency: Urgency, is_sqlit
 
 def anew_job(connection: Connection, document_id: str) -> None:
     """Let a document be published anew, whoever has it now. NotFound."""
-    row = _locked(connection, document_id)
-    waiting: dict[str, Any] = {"state": JobState.WAITING.value, "worker": "", "reason": "", "not_before": 0.0}
-    waiting |= {"epoch": row["epoch"] + 1, "generation": row["generation"] + 1}
-    _set(connection, document_id, waiting | {"attempts": 0, "deaths": 0})
+    _locked(connection, document_id)
+    anew = {"generation": jobs.c.generation + 1, "attempts": 0, "deaths": 0, "reason": "", "not_before": 0.0}
+    _set(connection, document_id, TAKEN_AWAY | anew)
 
 
 def requeue_job(connection: Connection, document_id: str) -> None:
@@ -401,6 +397,12 @@ def _counted(connection: Connection, document_id: str) -> dict[str, Any]:
         readers[row["reader"]] = readers.get(row["reader"], 0) + row["count"]
     failed = sum(row["count"] for row in rows if row["status"] == PageStatus.FAILED.value)
     return {"pages_done": sum(readers.values()), "pages_failed": failed, "readers": readers}
+
+
+def _known(connection: Connection, document_id: str, pages_done: int) -> int:
+    """How far a document got: its pages that ended, and the files that were taken out of it."""
+    parts = select(func.count()).where(enclosures.c.parent_id == document_id)
+    return pages_done + connection.execute(parts).scalar_one()
 
 
 def _set(connection: Connection, document_id: str, values: Mapping[str, Any]) -> None:

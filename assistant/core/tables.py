@@ -145,8 +145,8 @@ jobs = Table(
     Column("epoch", Integer, nullable=False),  # counts hand-overs: with another number, nothing may be written
     Column("generation", Integer, nullable=False),  # counts readings that were asked for
     Column("attempts", Integer, nullable=False),
-    Column("deaths", Integer, nullable=False),  # of workers that read it and got no page further
-    Column("pages_before", Integer, nullable=False),  # done when it was last taken
+    Column("deaths", Integer, nullable=False),  # of workers that read it and got no page, nor part, further
+    Column("pages_before", Integer, nullable=False),  # done when it was last taken, with the parts found by then
     Column("doubts", Integer, nullable=False),  # writes to the index by a worker that had lost it
     Column("reason", Text, nullable=False),
     Index(None, "state", "urgency", "turn"),

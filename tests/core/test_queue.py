@@ -173,6 +173,32 @@ def test_deaths_without_a_further_page_are_counted(catalogue: SqlCatalogue) -> N
     assert taken(catalogue, worker).deaths == 0
 
 
+def test_parts_taken_out_are_progress_as_pages_are(catalogue: SqlCatalogue) -> None:
+    """Of a large archive that was unpacked a little further each time before its worker was killed."""
+    put(catalogue, "a")
+
+    def die(*parts: str) -> int:
+        worker = enrolled(catalogue)
+        claim = taken(catalogue, worker, Wanted(Urgency.PROGRAM))
+        assert claim.document.id == "a"
+        put(catalogue, *parts, urgency=Urgency.BULK, parent="a")
+        catalogue.queue.bury([worker])
+        return claim.deaths
+
+    assert [die("p1"), die("p1", "p2"), die("p3", "p4"), die("p5")] == [0, 1, 1, 1]
+    assert [die("p1", "p5"), die(), die()] == [1, 2, 3]  # found again, each of them: no further
+
+
+def test_who_takes_parts_out_gets_further_between_two_tries(catalogue: SqlCatalogue) -> None:
+    put(catalogue, "a")
+    worker = enrolled(catalogue)
+    for part, attempts in (("", 0), ("", 1), ("p1", 2), ("", 0), ("", 1)):
+        claim = taken(catalogue, worker, Wanted(Urgency.PROGRAM))
+        assert (claim.document.id, claim.attempts) == ("a", attempts)
+        put(catalogue, *filter(None, [part]), urgency=Urgency.BULK, parent="a")
+        catalogue.queue.put_off(claim.lease, "The disk is full.", 0)
+
+
 def test_who_ends_in_order_frees_what_it_had(catalogue: SqlCatalogue) -> None:
     put(catalogue, "a")
     worker = enrolled(catalogue)
