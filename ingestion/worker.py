@@ -335,34 +335,41 @@ class Worker:
         while True:
             await asyncio.to_thread(self._queue.set_aside, document_id, REMOVAL_ASIDE_SECONDS)
             parts = await asyncio.to_thread(self._catalogue.sole_parts, document_id)
-            if not parts:
-                break
             for part in parts[:REMOVED_AT_ONCE]:
                 await self._remove_family(part.id, EVERYTHING)
-        await self._remove(document_id, access)
+            if not parts and await self._remove(document_id, access):
+                return
 
-    async def _remove(self, document_id: str, access: Access) -> None:
-        """First what may be refused and then tried again. Once the rows are gone, writes of another process are
-        refused and it withdraws what it published last; what it published before is withdrawn here."""
+    async def _remove(self, document_id: str, access: Access) -> bool:
+        """First what may be refused and then tried again; False where more was found in it just now, which goes first.
+        Once the rows are gone, writes of another process are refused and it withdraws what it published last; what it
+        published before is withdrawn here."""
 
-        def remove() -> None:
+        def remove() -> bool:
             self._publisher.withdraw(document_id, verify=False)
             try:
-                self._discard(self._catalogue.delete_document(document_id, access))
+                unused = self._catalogue.delete_whole(document_id, access)
             except NotFound:  # somebody was faster
-                return
+                return True
+            if unused is None:
+                return False
+            self._discard(unused)
             if left := self._catalogue.rows_left(document_id):
                 raise StoreBusy(f"{left} rows of a deleted document are still in the catalogue", "Delete it once more")
+            return True
 
-        await asyncio.to_thread(remove)
+        if not await asyncio.to_thread(remove):
+            return False
         self._followers.tell(document_id, None)
         for tries_left in reversed(range(REMOVAL_TRIES)):
             try:
-                return await asyncio.to_thread(self._publisher.withdraw, document_id)
+                await asyncio.to_thread(self._publisher.withdraw, document_id)
+                break
             except StoreBusy:
                 if not tries_left:
                     raise
                 await asyncio.sleep(REMOVAL_SECONDS)
+        return True
 
 
 def _require_all(access: Access) -> None:

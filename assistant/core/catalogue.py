@@ -97,7 +97,9 @@ class SqlCatalogue:
             self._database.lock(connection, lock_key(blob))
             row = document_row(document, blob)
             same = (documents.c.collection == row["collection"]) & (documents.c.sha256 == row["sha256"])
-            if found := _first(connection, select(documents).where(same)):
+            # Locked: it is not removed before this transaction ends; one being removed is waited for, and entered anew.
+            stays = select(documents).where(same).with_for_update(read=True, key_share=True)
+            if found := _first(connection, stays):
                 return document_of(found_again(connection, found, document.parent)), False
             row["version"] = 1 + _highest_version(connection, row["collection"], row["name"])
             connection.execute(insert(documents).values(row))
@@ -219,15 +221,16 @@ class SqlCatalogue:
         Returns the blob keys that no other document and no chat uses; hand them to ``release_blob``. NotFound.
         """
         with self._database.writing(durable=True) as connection:
-            row = _first(connection, select(documents).where(documents.c.id == document_id, _visible(access)))
-            if row is None:
-                raise no_document(document_id)
-            connection.execute(delete(documents).where(documents.c.id == document_id))  # its enclosures go with it
-            other = select(func.min(enclosures.c.parent_id)).where(enclosures.c.document_id == documents.c.id)
-            moved = update(documents).where(documents.c.parent == document_id)
-            connection.execute(moved.values(parent=other.scalar_subquery()))
-            connection.execute(update(usage).where(usage.c.document_id == document_id).values(document_id=""))
-            return [] if _is_used(connection, row["blob"]) else [row["blob"]]
+            return _deleted(connection, _theirs(connection, document_id, access))
+
+    def delete_whole(self, document_id: str, access: Access) -> Sequence[str] | None:
+        """As ``delete_document``; None, and nothing changes, while something was found in it and nowhere else: whatever
+        is entered meanwhile is either seen here or refused. NotFound."""
+        with self._database.writing(durable=True) as connection:
+            row = _theirs(connection, document_id, access)
+            if _first(connection, select(documents.c.id).where(is_sole_part(document_id)).limit(1)) is not None:
+                return None
+            return _deleted(connection, row)
 
     # -- for the worker -----------------------------------------------------------------------
 
@@ -492,6 +495,17 @@ def _theirs(connection: Connection, document_id: str, access: Access) -> Row:
     if not access.allows(row["collection"]):
         raise no_document(document_id)
     return row
+
+
+def _deleted(connection: Connection, row: Row) -> Sequence[str]:
+    """Remove a document whose row is locked; the blob keys that nobody uses any more."""
+    document_id = row["id"]
+    connection.execute(delete(documents).where(documents.c.id == document_id))  # its enclosures go with it
+    other = select(func.min(enclosures.c.parent_id)).where(enclosures.c.document_id == documents.c.id)
+    moved = update(documents).where(documents.c.parent == document_id)
+    connection.execute(moved.values(parent=other.scalar_subquery()))
+    connection.execute(update(usage).where(usage.c.document_id == document_id).values(document_id=""))
+    return [] if _is_used(connection, row["blob"]) else [row["blob"]]
 
 
 def _settled(connection: Connection, document_id: str, access: Access) -> Row:

@@ -27,7 +27,9 @@ def note_enclosure(connection: Connection, parent: str | None, document_id: str)
     NotFound when the other is gone."""
     if parent is None or parent == document_id or document_id in above(connection, parent):
         return
-    if connection.scalar(select(documents.c.id).where(documents.c.id == parent)) is None:
+    # Nobody removes the other before this transaction ends: who does then finds this in it.
+    there = select(documents.c.id).where(documents.c.id == parent).with_for_update(read=True, key_share=True)
+    if connection.scalar(there) is None:
         raise no_document(parent)
     link = {"parent_id": parent, "document_id": document_id}
     known = select(enclosures.c.document_id).where(

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event, select, text
 from sqlalchemy.dialects import postgresql
 
+from assistant.core import catalogue as catalogue_module
 from assistant.core import database as database_module
 from assistant.core.catalogue import PAGES_AT_ONCE, SqlCatalogue
 from assistant.core.database import Database
@@ -357,6 +359,85 @@ def test_a_part_found_twice_goes_with_the_last_it_was_found_in(catalogue: SqlCat
     catalogue.delete_document("d1", EVERYTHING)
     assert [catalogue.document(each, EVERYTHING).parent for each in ("d3", "d4")] == ["d2", None]
     assert [part.id for part in catalogue.sole_parts("d2")] == ["d3"]
+
+
+class Pause:
+    """Holds the transaction that calls ``function`` open there, until ``go_on`` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        original = getattr(catalogue_module, function)
+
+        def paused(*arguments: Any) -> Any:
+            result = original(*arguments)
+            if not self.reached.is_set():
+                self.reached.set()
+                assert self.go_on.wait(10)
+            return result
+
+        monkeypatch.setattr(catalogue_module, function, paused)
+
+
+@pytest.mark.parametrize("moment", ["note_enclosure", "new_job"])
+def test_who_removes_sees_a_part_that_is_being_entered(
+    catalogue: SqlCatalogue, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.claim_document(a_document(1), BLOB)
+    with ThreadPoolExecutor(2) as pool:
+        pause = Pause(monkeypatch, moment)
+        entering = pool.submit(catalogue.claim_document, a_part(2, "d1"), BLOB)
+        assert pause.reached.wait(10)
+        assert catalogue.sole_parts("d1") == []  # nobody sees it yet
+        removing = pool.submit(catalogue.delete_whole, "d1", EVERYTHING)
+        time.sleep(0.2)
+        assert not removing.done()
+        pause.go_on.set()
+        assert entering.result(10)[1]
+        assert removing.result(10) is None
+    assert catalogue.document("d2", EVERYTHING).parent == "d1"
+    assert catalogue.delete_whole("d2", EVERYTHING) == []
+    assert catalogue.delete_whole("d1", EVERYTHING) == [BLOB]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_nothing_is_entered_as_a_part_of_what_is_being_removed(
+    catalogue: SqlCatalogue, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new file, or ``known``: one that was handed in by itself before."""
+    catalogue.claim_document(a_document(1), BLOB)
+    if known:
+        catalogue.claim_document(a_document(2), BLOB)
+    with ThreadPoolExecutor(2) as pool:
+        pause = Pause(monkeypatch, "_is_used")
+        removing = pool.submit(catalogue.delete_whole, "d1", EVERYTHING)
+        assert pause.reached.wait(10)
+        entering = pool.submit(catalogue.claim_document, replace(a_part(2, "d1"), id="other"), BLOB)
+        time.sleep(0.2)
+        pause.go_on.set()
+        assert removing.result(10) is not None
+        with pytest.raises(NotFound, match="no document d1"):
+            entering.result(10)
+    assert [each.id for each in catalogue.documents(EVERYTHING)] == (["d2"] if known else [])
+    assert catalogue.rows_left("d1") == catalogue.rows_left("other") == 0
+
+
+@pytest.mark.parametrize("met", ["d3", None])
+def test_a_file_met_again_while_it_is_removed_is_entered_anew(
+    catalogue: SqlCatalogue, met: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for document in (a_document(1), a_part(2, "d1"), a_document(3)):
+        catalogue.claim_document(document, BLOB)
+    with ThreadPoolExecutor(2) as pool:
+        pause = Pause(monkeypatch, "_is_used")
+        removing = pool.submit(catalogue.delete_whole, "d2", EVERYTHING)
+        assert pause.reached.wait(10)
+        entering = pool.submit(catalogue.claim_document, a_document(2, id="anew", parent=met), BLOB)
+        time.sleep(0.2)
+        pause.go_on.set()
+        removing.result(10)
+        document, created = entering.result(10)
+    assert (document.id, document.parent, created) == ("anew", met, True)
+    assert catalogue.rows_left("d2") == 0
 
 
 def test_files_that_hold_themselves_or_each_other_end(catalogue: SqlCatalogue) -> None:

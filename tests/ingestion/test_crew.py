@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -170,6 +171,58 @@ async def test_what_is_deleted_while_it_is_taken_apart_leaves_none_of_its_parts(
         await reader.drain()
         assert perito.catalogue.documents(EVERYONE) == []
         assert list(perito.blobs.keys()) == []
+
+
+@pytest.mark.parametrize("late", [1, 2, 3])
+async def test_a_part_that_is_entered_just_before_its_mail_is_removed_goes_with_it(
+    perito: Perito, long: Path, late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process enters one each time that the list of parts was looked at, the last of them in a part."""
+    document, entered = await submitted(perito.worker, long), list[str]()
+    sole_parts = perito.catalogue.sole_parts
+
+    def enter(listed: str) -> list[Document]:
+        found = sole_parts(listed)
+        if len(entered) < late:
+            part = f"part{len(entered)}"
+            parent = listed if len(entered) != 2 else entered[-1]
+            values: dict[str, Any] = {"id": part, "name": f"{part}.txt", "sha256": part.ljust(64, "0"), "pages": 1}
+            new = dataclasses.replace(document, parent=parent, **values)
+            with contextlib.suppress(NotFound):
+                perito.catalogue.claim_document(new, "b" * 64)
+            entered.append(part)
+        return found
+
+    monkeypatch.setattr(perito.catalogue, "sole_parts", enter)
+    await perito.worker.delete(document.id, EVERYONE)
+    assert len(entered) == late
+    assert perito.catalogue.documents(EVERYONE) == []
+
+
+async def test_who_cannot_show_that_it_lives_takes_a_document_no_more_often_than_it_looks(
+    perito: Perito, long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cut off from the catalogue, or slept: what it takes it gives back, and would take again at once."""
+    claim, taken = perito.catalogue.queue.claim, list[str]()
+
+    def counted(*arguments: Any) -> queue.Claim | None:
+        claimed = claim(*arguments)
+        taken.extend([claimed.document.id] if claimed else [])
+        return claimed
+
+    monkeypatch.setattr(crew, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(perito.catalogue.queue, "claim", counted)
+    monkeypatch.setattr(Crew, "_beat", lambda _: None)  # pyright: ignore[reportUnknownLambdaType]
+    async with worker_over(perito) as reading:
+        mine = reading._crew  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(mine, "_is_shown", lambda: False)
+        document = await submitted(perito.worker, long)
+        mine.wake()
+        await until(lambda: bool(taken))
+        await asyncio.sleep(1)
+        assert set(taken) == {document.id} and 2 <= len(taken) <= 7  # every 0.2 s, in a second
+        monkeypatch.undo()
+        assert (await followed(reading, document))[-1].document.status is DocumentStatus.COMPLETE
 
 
 @pytest.mark.parametrize("moment", ["publish_page", "finish_document"])
