@@ -348,7 +348,7 @@ class Worker:
         def remove() -> bool:
             self._publisher.withdraw(document_id, verify=False)
             try:
-                unused = self._catalogue.delete_whole(document_id, access)
+                unused = self._catalogue.delete_document(document_id, access)
             except NotFound:  # somebody was faster
                 return True
             if unused is None:

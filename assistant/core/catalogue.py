@@ -214,23 +214,23 @@ class SqlCatalogue:
             raise no_document(document_id)
         return found[0]
 
-    def delete_document(self, document_id: str, access: Access) -> Sequence[str]:
+    def delete_document(self, document_id: str, access: Access) -> Sequence[str] | None:
         """Remove the document's rows; the ledger keeps its lines and forgets whom they were for. What was found in
-        it belongs to where else it was found; see ``sole_parts``.
+        it belongs to where else it was found. None, and nothing changes, while something was found in it alone
+        (``sole_parts`` go first): what is entered meanwhile is either seen here or refused.
 
         Returns the blob keys that no other document and no chat uses; hand them to ``release_blob``. NotFound.
         """
         with self._database.writing(durable=True) as connection:
-            return _deleted(connection, _theirs(connection, document_id, access))
-
-    def delete_whole(self, document_id: str, access: Access) -> Sequence[str] | None:
-        """As ``delete_document``; None, and nothing changes, while something was found in it and nowhere else: whatever
-        is entered meanwhile is either seen here or refused. NotFound."""
-        with self._database.writing(durable=True) as connection:
             row = _theirs(connection, document_id, access)
             if _first(connection, select(documents.c.id).where(is_sole_part(document_id)).limit(1)) is not None:
                 return None
-            return _deleted(connection, row)
+            connection.execute(delete(documents).where(documents.c.id == document_id))  # its enclosures go with it
+            other = select(func.min(enclosures.c.parent_id)).where(enclosures.c.document_id == documents.c.id)
+            moved = update(documents).where(documents.c.parent == document_id)
+            connection.execute(moved.values(parent=other.scalar_subquery()))
+            connection.execute(update(usage).where(usage.c.document_id == document_id).values(document_id=""))
+            return [] if _is_used(connection, row["blob"]) else [row["blob"]]
 
     # -- for the worker -----------------------------------------------------------------------
 
@@ -495,17 +495,6 @@ def _theirs(connection: Connection, document_id: str, access: Access) -> Row:
     if not access.allows(row["collection"]):
         raise no_document(document_id)
     return row
-
-
-def _deleted(connection: Connection, row: Row) -> Sequence[str]:
-    """Remove a document whose row is locked; the blob keys that nobody uses any more."""
-    document_id = row["id"]
-    connection.execute(delete(documents).where(documents.c.id == document_id))  # its enclosures go with it
-    other = select(func.min(enclosures.c.parent_id)).where(enclosures.c.document_id == documents.c.id)
-    moved = update(documents).where(documents.c.parent == document_id)
-    connection.execute(moved.values(parent=other.scalar_subquery()))
-    connection.execute(update(usage).where(usage.c.document_id == document_id).values(document_id=""))
-    return [] if _is_used(connection, row["blob"]) else [row["blob"]]
 
 
 def _settled(connection: Connection, document_id: str, access: Access) -> Row:

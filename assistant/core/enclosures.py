@@ -23,9 +23,12 @@ def found_again(connection: Connection, row: Row, parent: str | None) -> Row:
 
 
 def note_enclosure(connection: Connection, parent: str | None, document_id: str) -> None:
-    """Note that a document was found in another; a file that holds itself, or what it lies in, does not count.
-    NotFound when the other is gone."""
-    if parent is None or parent == document_id or document_id in above(connection, parent):
+    """Note that a document was found in another; a file that holds itself, or what it lies in, does not count (there
+    would be a circle that nothing could be the last of). NotFound when the other is gone."""
+    if parent is None:
+        return
+    within = documents.c.id.in_(with_parts([document_id])) & (documents.c.id == parent)
+    if connection.scalar(select(documents.c.id).where(within)) is not None:
         return
     # Nobody removes the other before this transaction ends: who does then finds this in it.
     there = select(documents.c.id).where(documents.c.id == parent).with_for_update(read=True, key_share=True)

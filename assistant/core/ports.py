@@ -292,8 +292,8 @@ class Catalogue(Protocol):
         """What people said about its blocks, by page and in the order it was said. NotFound."""
         ...
 
-    def delete_document(self, document_id: str, access: Access) -> Iterable[str]:
-        """Remove rows; returns the blob keys that no other document uses."""
+    def delete_document(self, document_id: str, access: Access) -> Iterable[str] | None:
+        """Remove rows; returns the blob keys that no other document uses. None while parts of it alone are there."""
         ...
 
     def release_blob(self, key: str, forget: Callable[[str], None]) -> bool:
