@@ -56,10 +56,16 @@ async def serve(settings: Settings) -> None:
             config = uvicorn.Config(
                 app, log_config=None, access_log=False, timeout_graceful_shutdown=5, server_header=False
             )
-            server = uvicorn.Server(config)
+
+            class Server(uvicorn.Server):
+                async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                    await super().startup(sockets)  # the application's own startup is complete before that
+                    if self.started:
+                        log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
+
+            server = Server(config)
             warming = asyncio.create_task(_warm(perito))
             with _noted(settings, token):
-                log.info("Perito is ready on http://%s:%d", _shown(settings.server.host), settings.server.port)
                 _outlive_sigterm()
                 await server.serve(sockets=[listener])
             await warming

@@ -127,6 +127,22 @@ def test_a_command_given_while_the_server_starts_goes_through_it(perito: Command
         end(process)
 
 
+def test_ready_is_said_when_the_application_has_started(perito: Commands) -> None:
+    port = free_port()
+    process = perito.start("serve", "--port", str(port))
+    said: list[str] = []
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            if "Perito is ready" in line:
+                break
+        assert any("Application startup complete" in line for line in said), said
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).status_code == 200
+    finally:
+        end(process)
+
+
 async def test_of_no_document_nothing_is_asked() -> None:
     nowhere = RunningServer(1, 0.0, "http://127.0.0.1:1", "")
     async with RemoteBackend(nowhere) as backend:
