@@ -160,9 +160,17 @@ class Watch:
                 survey = await self._survey(parts)
             if backend is not None:
                 await backend.finish()
+            elif not survey.restless:
+                self._tell(Told(sentence=self._unchanged(parts)))
         if survey.restless:
             names = ", ".join(sorted(survey.restless)[:5]) + (", …" if len(survey.restless) > 5 else "")
             self._say("restless", f"Still being written, and left for the next time: {names}")
+
+    def _unchanged(self, parts: Parts) -> str:
+        known = parts.memory.files().values()
+        read, refused = sum(bool(file.document) for file in known), sum(bool(file.refused) for file in known)
+        files = f"{read} file{'s' * (read != 1)}" + (f", and {refused} that cannot be read" if refused else "")
+        return f"Nothing to do: the collection {self._collection} is as {parts.watched.root} is ({files})"
 
     async def forever(self) -> None:
         """Until ``stop``. Trouble that may pass is told, and everything tried again."""
