@@ -113,22 +113,39 @@ async def _backend(settings: Settings, reads: bool, opened: contextlib.AsyncExit
 async def ingest_all(
     backend: Backend, files: Sequence[Path], collection: str, password: str, on_progress: OnProgress
 ) -> AsyncIterator[DocumentShape | RejectedShape]:
-    """Every file's outcome, in the order they end; one file's failure is its own."""
+    """Every file's outcome, in the order they end, each before those of what was found in it (which have a ``parent``);
+    one file's failure is its own."""
     slots = asyncio.Semaphore(FILES_AT_ONCE)
 
-    async def one(file: Path) -> DocumentShape | RejectedShape:
+    async def one(file: Path) -> list[DocumentShape | RejectedShape]:
         async with slots:
             try:
-                return await backend.ingest(file, collection, password, on_progress)
+                outcome = await backend.ingest(file, collection, password, on_progress)
+                if isinstance(outcome, RejectedShape) or outcome.duplicate:
+                    return [outcome]
+                return [outcome, *await parts_of(backend, outcome.id, on_progress)]
             except PeritoError as error:
-                return RejectedShape.of(file.name, error)
+                return [RejectedShape.of(file.name, error)]
             except OSError as error:
                 advice = "Check the path and its rights"
-                return RejectedShape.of(file.name, UnreadableFile(f"{file} cannot be read: {error.strerror}", advice))
+                return [RejectedShape.of(file.name, UnreadableFile(f"{file} cannot be read: {error.strerror}", advice))]
 
     for task in asyncio.as_completed([asyncio.create_task(one(file)) for file in files]):
-        yield await task
+        for outcome in await task:
+            yield outcome
     await backend.finish()
+
+
+async def parts_of(backend: Backend, document_id: str, on_progress: OnProgress) -> list[DocumentShape]:
+    """What was found in a document that ended, in that, and so on, once all of it has ended; by name."""
+    ended: dict[str, DocumentShape] = {}
+    while True:
+        family = await backend.documents(None, DocumentQuery(ids=frozenset({document_id}), with_parts=True))
+        waited_for = [one.id for one in family if one.id != document_id and one.id not in ended]
+        if not waited_for:  # whoever ends has entered its parts before
+            return sorted(ended.values(), key=lambda one: one.name)
+        for part in waited_for:
+            ended[part] = await backend.follow(part, on_progress)
 
 
 class LocalBackend:

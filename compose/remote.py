@@ -82,6 +82,7 @@ class RemoteBackend:
             "name": query.name,
             "id_begins": query.id_begins,
             "ids": ",".join(sorted(query.ids or ())),
+            "with_parts": query.with_parts,
             "limit": query.limit,
             "offset": query.offset,
         }

@@ -85,6 +85,11 @@ def outcome_line(outcome: DocumentShape | RejectedShape) -> str:
     return document_line(outcome)
 
 
+def indented(lines: str) -> str:
+    """For what was found in the document above."""
+    return "\n".join(f"  {line}" for line in lines.split("\n"))
+
+
 def document_line(document: DocumentShape) -> str:
     """Name, pages read, readers, seconds, status, and what went wrong."""
     status = status_word(document)

@@ -122,16 +122,19 @@ def documents_show(document_id: DocumentId, as_json: Json = False) -> None:
 @documents_app.command("delete")
 def documents_delete(document_id: DocumentId, as_json: Json = False) -> None:
     """Remove a document: its passages, its pages and its file."""
+    from assistant.core.ports import DocumentQuery
     from compose.backends import open_backend
 
-    async def go() -> str:
+    async def go() -> list[DocumentShape]:
         async with open_backend(load_settings()) as backend:
             whole = await whole_id(backend, document_id)
+            family = await backend.documents(None, DocumentQuery(ids=frozenset({whole}), with_parts=True))
             await backend.delete(whole)
-            return whole
+            return sorted(family, key=lambda one: one.id != whole)
 
-    deleted = run(go())
-    print_json({"deleted": deleted}) if as_json else typer.echo(f"Deleted {deleted}.")
+    deleted, *parts = run(go())
+    with_them = ", with what was found in it and nowhere else" if parts else ""
+    print_json({"deleted": deleted.id}) if as_json else typer.echo(f"Deleted {deleted.name}{with_them}.")
 
 
 @documents_app.command("reread", short_help="Read a document again.")
@@ -169,17 +172,20 @@ def files_under(paths: Sequence[Path]) -> list[Path]:
 async def _ingest(
     files: list[Path], collection: str, password: str, quiet: bool
 ) -> list[DocumentShape | RejectedShape]:
+    from assistant.core.shapes import RejectedShape
     from compose.backends import ingest_all, open_backend
-    from compose.tables import IngestProgress, outcome_line
+    from compose.tables import IngestProgress, indented, outcome_line
 
     outcomes: list[DocumentShape | RejectedShape] = []
     async with open_backend(load_settings()) as backend:
         with IngestProgress(len(files), shown=not quiet and sys.stderr.isatty()) as progress:
             async for outcome in ingest_all(backend, files, collection, password, progress.update):
                 outcomes.append(outcome)
-                progress.ended()
+                was_given = isinstance(outcome, RejectedShape) or outcome.parent is None
+                if was_given:
+                    progress.ended()
                 if not quiet:
-                    progress.print(outcome_line(outcome))
+                    progress.print(outcome_line(outcome) if was_given else indented(outcome_line(outcome)))
     return outcomes
 
 

@@ -23,6 +23,7 @@ from compose.server import RunningServer
 from compose.standalone import Perito
 from tests.compose.commands import Commands, end, free_port, wait_ready
 from tests.documents import shared
+from tests.ingestion.officefiles import zipped
 
 PAGES = 6  # of the scan that is being read when the server is killed
 
@@ -62,6 +63,31 @@ def test_a_refused_file_gets_the_same_sentence_with_and_without_a_server(perito:
         served = perito("ingest", empty, "--json").json["documents"][0]
     assert alone == served
     assert "empty" in alone["error"] and alone["code"] == "empty_file"
+
+
+def test_what_lies_in_a_file_is_waited_for_and_told_with_and_without_a_server(perito: Commands, tmp_path: Path) -> None:
+    inner = zipped(tmp_path / "cartas.zip", {"uno.txt": "La primera carta.", "dos.txt": "La segunda carta."})
+    outer = zipped(tmp_path / "todo.zip", {"nota.txt": "Una nota.", "cartas.zip": inner.read_bytes(), "nada.txt": ""})
+
+    def told() -> list[str]:
+        outcome = perito("ingest", outer)
+        assert outcome.code == 0, outcome.err
+        return [line.split(":")[0] for line in outcome.out.splitlines() if line.lstrip().startswith("✓")]
+
+    family = [
+        "✓ todo.zip",
+        "  ✓ todo.zip › cartas.zip",
+        "  ✓ todo.zip › cartas.zip › dos.txt",
+        "  ✓ todo.zip › cartas.zip › uno.txt",
+        "  ✓ todo.zip › nota.txt",
+    ]
+    assert told() == family
+    (listed, *_) = [one for one in perito("documents", "list", "--json").json["documents"] if one["parent"] is None]
+    gone = perito("documents", "delete", listed["id"])
+    assert gone.out == "Deleted todo.zip, with what was found in it and nowhere else.\n"
+    with perito.server():
+        assert told() == family
+        assert {one["status"] for one in perito("documents", "list", "--json").json["documents"]} == {"complete"}
 
 
 async def test_a_start_that_fails_lets_the_address_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
