@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,16 @@ def noted(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
+def begun_though_kept(notes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Pages whose reading began when the catalogue held them; not those that were kept after it had begun."""
+    kept: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+    for note in notes:
+        if "keeps" in note:
+            kept[note["of"], note["keeps"]].append(note["at"])
+    held = [note for note in notes if note.get("kept")]
+    return [note for note in held if min(kept[note["of"], note["begins"]], default=0.0) < note["at"]]
+
+
 def watch_pages(worker: Any, note: Notes) -> None:
     """Note each page when its reading begins, and whether the catalogue held it already; and when it is kept."""
     read_page, catalogue = Pipeline.read_page, worker._catalogue
@@ -35,7 +47,8 @@ def watch_pages(worker: Any, note: Notes) -> None:
     async def read(self: Pipeline, file: Any, number: int, *more: Any) -> Any:
         document = runs._being_read.get()
         assert document is not None
-        note(begins=number, of=document.id, kept=number in pages_done(catalogue, document.id))
+        at = time.time()  # before the catalogue is asked: the process may be put to sleep while it is
+        note(begins=number, of=document.id, kept=number in pages_done(catalogue, document.id), at=at)
         return await read_page(self, file, number, *more)
 
     def put(self: Any, document_id: str, page: Any, *more: Any) -> None:

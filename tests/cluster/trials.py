@@ -17,6 +17,7 @@ from PIL import Image
 
 from tests.cluster.boundaries import Boundary
 from tests.cluster.life import Life
+from tests.cluster.notes import begun_though_kept
 from tests.cluster.state import State, difference
 from tests.documents import DATA
 from tests.ingestion.pdfs import PdfPage, text_at, write_pdf
@@ -204,5 +205,5 @@ def _judge(trial: Trial, state: State, notes: Sequence[Mapping[str, Any]]) -> No
 def count_pages(trial: Trial, notes: Sequence[Mapping[str, Any]]) -> None:
     """How many pages were begun more than once, and how many of them though they were kept."""
     begun = Counter((note["of"], note["begins"]) for note in notes if "begins" in note)
-    trial.twice = sum(bool(note.get("kept")) for note in notes)
+    trial.twice = len(begun_though_kept(notes))
     trial.again = sum(times - 1 for times in begun.values()) - trial.twice
