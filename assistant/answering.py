@@ -52,10 +52,6 @@ class Assistant:
         started = self.clock()
         asked = understand(question, history)
         account, draft = Account(access), Draft(asked.text, asked.language)
-        if asked.courtesy and not images:
-            yield draft.say(COURTESIES[asked.courtesy][asked.language])
-            yield draft.finished(self.clock() - started)
-            return
         reply = self._about_pictures if images else self._from_documents
         async with aclosing(reply(asked, draft, account, history, images)) as pieces:
             async for piece in pieces:
@@ -71,6 +67,9 @@ class Assistant:
     async def _from_documents(
         self, asked: Question, draft: Draft, account: Account, history: Sequence[Message], _: Sequence[bytes]
     ) -> AsyncGenerator[str]:
+        if asked.courtesy:
+            yield draft.say(COURTESIES[asked.courtesy][asked.language])
+            return
         found = await self.retriever.find(asked.search, account.access)
         evidence = await self.weigher.weigh(asked.search, found.vector, found.hits, asked.focus)
         quotes, chunks = evidence.best, [hit.chunk for hit in found.hits]

@@ -85,11 +85,6 @@ def outcome_line(outcome: DocumentShape | RejectedShape) -> str:
     return document_line(outcome)
 
 
-def indented(lines: str) -> str:
-    """For what was found in the document above."""
-    return "\n".join(f"  {line}" for line in lines.split("\n"))
-
-
 def document_line(document: DocumentShape) -> str:
     """Name, pages read, readers, seconds, status, and what went wrong."""
     status = status_word(document)
@@ -202,7 +197,8 @@ def retry_line(before: JobShape, after: JobShape) -> str:
     document = after.document
     which = f"{document.name} ({document.id[:8]})"
     if before.state in ("waiting", "running"):
-        return f"{which} is {_BUSY[before.state]} already; a wait between two tries ends now."
+        now = "being read" if before.state == "running" else "waiting"
+        return f"{which} is {now} already; a wait between two tries ends now."
     if before.document.status == "complete":
         again = f"`perito documents reread {document.id[:8]}` reads it again"
         return f"There is nothing to retry: {which} was read completely. {again}."
@@ -221,9 +217,6 @@ def cancel_line(before: JobShape, after: JobShape) -> str:
             f"`perito documents reread {document.id[:8]}` reads it again, `perito documents delete` removes it."
         )
     return f"There is nothing to cancel: {which} is {after.state} already. {after.reason}".rstrip()
-
-
-_BUSY = {"waiting": "waiting", "running": "being read"}
 
 
 def jobs_table(jobs: Sequence[JobShape]) -> Table:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
+REMEMBERED = 1000  # texts, with their sentences
 MOST_PIECES = 6  # a name may hold what looks like the end of a sentence, so pieces are also tried together
 _ENDS = re.compile(r"(?<=[.!?])\s+")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -32,6 +33,7 @@ class Sentences:
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._forms = [(_pattern(english), form) for english, form in table.items()]
+        self.each = lru_cache(REMEMBERED)(self._each)  # a page asks for the words and for their language
 
     def told(self, kept: str) -> str:
         """``kept`` with every sentence that is known in this language; others stay as they are."""
@@ -39,11 +41,14 @@ class Sentences:
 
     def knows_most(self, kept: str) -> bool:
         """Whether most of what ``told`` gives is in this language."""
-        each = list(self.each(kept))
+        each = self.each(kept)
         return sum(len(one.text) for one in each if one.known) * 2 > sum(len(one.text) for one in each)
 
-    def each(self, kept: str) -> Iterator[Told]:
+    def _each(self, kept: str) -> tuple[Told, ...]:
         """The sentences of ``kept``, one after the other."""
+        return tuple(self._one_by_one(kept))
+
+    def _one_by_one(self, kept: str) -> Iterator[Told]:
         pieces, place = _ENDS.split(kept) if kept else [], 0
         while place < len(pieces):
             for end in range(place + 1, min(place + MOST_PIECES, len(pieces)) + 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -174,7 +175,7 @@ async def _ingest(
 ) -> list[DocumentShape | RejectedShape]:
     from assistant.core.shapes import RejectedShape
     from compose.backends import ingest_all, open_backend
-    from compose.tables import IngestProgress, indented, outcome_line
+    from compose.tables import IngestProgress, outcome_line
 
     outcomes: list[DocumentShape | RejectedShape] = []
     async with open_backend(load_settings()) as backend:
@@ -185,7 +186,7 @@ async def _ingest(
                 if was_given:
                     progress.ended()
                 if not quiet:
-                    progress.print(outcome_line(outcome) if was_given else indented(outcome_line(outcome)))
+                    progress.print(indent(outcome_line(outcome), "" if was_given else "  "))
     return outcomes
 
 

@@ -490,7 +490,7 @@ def test_files_that_hold_each_other_make_no_circle(catalogue: SqlCatalogue) -> N
         catalogue.claim_document(document, BLOB)
     assert [part.id for part in catalogue.sole_parts("d1")] == ["d2"]
     assert [part.id for part in catalogue.parts("d3", EVERYTHING)] == []
-    catalogue.delete_document("d1", EVERYTHING)
+    assert catalogue.delete_document("d1", EVERYTHING) is None
     assert catalogue.document("d2", EVERYTHING).parent == "d1"  # it went with nobody: d1 has parts of its own still
     for document_id in ("d3", "d2", "d1"):
         assert catalogue.delete_document(document_id, EVERYTHING) is not None
